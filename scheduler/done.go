@@ -121,6 +121,7 @@ func (c *Core) finishHere(s int32) {
 func (c *Core) leave(s int32, res *Result, to int) {
 	r := &c.slots[s]
 	req := c.newPeerReq()
+	req.ID, req.Home, req.From, req.Seed = r.id, r.home, c.me, r.seed
 	req.Extra = append(req.Extra[:0], res.Extra...)
 	dep := algorithms.Departure{From: c.me, To: to, Home: r.home, Position: r.ids.len(), Token: res.Token}
 	if c.cfg.Algorithm.Send(dep, req) {
