@@ -51,7 +51,7 @@ var keys = []key{
 	{path: "question", kind: kindString, doc: "what the experiment answers"},
 	{path: "on", kind: kindStrings, def: []string{OnChain, OnSim}, oneOf: choices(OnChain, OnSim), doc: "where to run"},
 	{path: "systems", kind: kindStrings, def: []string{SystemTokenRouter}, oneOf: systemNames, doc: "what to compare"},
-	{path: "seeds", kind: kindInts, max: 1 << 53, def: []int{1}, doc: "one run each; the chain draws nothing and runs once"},
+	{path: "seeds", kind: kindInts, max: 1e15, def: []int{1}, doc: "one run each; the chain draws nothing and runs once"},
 	{path: "home", kind: kindString, oneOf: modelNames, doc: "where requests enter; default: the first model"},
 
 	{path: "models.*.name", kind: kindString, doc: "letters, digits, - and _"},
@@ -69,11 +69,15 @@ var keys = []key{
 	{path: "routing.algorithm", kind: kindString, def: "matrix", oneOf: algorithmNames, doc: "who decides"},
 	{path: "routing.matrix", kind: kindMatrix, max: 1, doc: "row i: chances that a decision at model i leads to each model"},
 	{path: "routing.routed_token", kind: kindString, def: TokenDropped, oneOf: choices(TokenDropped, TokenKept), doc: "the token sampled when a request leaves home"},
-	{path: "routing.gap_mean", kind: kindFloat, min: 1, max: maxTokens, doc: "bursty: tokens between hand-offs"},
-	{path: "routing.gap_cv", kind: kindFloat, max: 1000, doc: "bursty: standard deviation of that / mean"},
-	{path: "routing.gap_autocorrelation", kind: kindFloat, max: 1, doc: "bursty: lag 1"},
-	{path: "routing.return_probability", kind: kindFloat, above: true, max: 1, doc: "bursty: chance to go home after each token"},
-	{path: "routing.scripts", kind: kindStrings, doc: "script: a request each; a letter is a token by the model whose name begins so"},
+	{path: "routing.small", kind: kindString, oneOf: modelNames, doc: "of a pair; default: the first model"},
+	{path: "routing.large", kind: kindString, oneOf: modelNames, doc: "of a pair; default: the last model"},
+	{path: "routing.threshold", kind: kindFloat, min: -1, max: 2, doc: "of the signal; default: the published one"},
+	{path: "routing.weights", kind: kindFloats, max: 1, doc: "me, fusion: one for each model"},
+	{path: "routing.mean_gap", kind: kindFloat, min: 1, max: maxTokens, doc: "bursty: decisions from one hand-off to the next"},
+	{path: "routing.gap_cv", kind: kindFloat, max: 1000, doc: "bursty: standard deviation / mean of gaps"},
+	{path: "routing.gap_lag1", kind: kindFloat, max: 1, doc: "bursty: correlation of successive gaps"},
+	{path: "routing.return_probability", kind: kindFloat, above: true, max: 1, doc: "bursty: chance to return after each token; default 1"},
+	{path: "routing.scripts", kind: kindStrings, doc: "script: one string for each request; S, L or a digit writes a token"},
 
 	{path: "handoff.ms", kind: kindFloat, max: maxMs, def: 0.0, doc: "time that a request is in transit"},
 
@@ -90,7 +94,7 @@ var keys = []key{
 
 	{path: "dtmc.quantum_ms", kind: kindFloat, max: 1000, def: 0.0, doc: "the chain's unit of time; 0: chosen by the step times"},
 
-	{path: "plot.x", kind: kindString, oneOf: plotKeys, anyOf: true, doc: "hints for the plot: a swept key,"},
+	{path: "plot.x", kind: kindString, doc: "hints for the plot: a swept key,"},
 	{path: "plot.y", kind: kindString, doc: "a figure,"},
 	{path: "plot.series", kind: kindString, doc: "a swept key, or system,"},
 	{path: "plot.facet", kind: kindString, doc: "the same,"},
@@ -100,7 +104,6 @@ var keys = []key{
 func modelNames(v *vocabulary) []string     { return v.models }
 func profileNames(v *vocabulary) []string   { return v.profiles }
 func algorithmNames(v *vocabulary) []string { return v.algorithms }
-func plotKeys(*vocabulary) []string         { return nil }
 
 func systemNames(v *vocabulary) []string {
 	names := []string{SystemTokenRouter, SystemAsync, SystemAlternate, SystemLockstep}

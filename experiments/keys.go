@@ -35,7 +35,6 @@ type key struct {
 	above    bool    // min itself is too small
 	def      any     // default; nil for none
 	oneOf    func(*vocabulary) []string
-	anyOf    bool // oneOf only offers names, others are possible
 	doc      string
 }
 
@@ -96,7 +95,12 @@ func (c *valueCheck) fail(sub, hint, format string, args ...any) {
 func (c *valueCheck) text(sub string, v any) string {
 	s, ok := v.(string)
 	if !ok {
-		c.fail(sub, fmt.Sprintf("write it in quotes: %q", fmt.Sprint(v)), "must be a string, got %s", describe(v))
+		hint := ""
+		switch v.(type) {
+		case bool, int64, float64:
+			hint = fmt.Sprintf("write it in quotes: %q", tomlText(v))
+		}
+		c.fail(sub, hint, "must be a string, got %s", describe(v))
 		return ""
 	}
 	if c.key.oneOf == nil {

@@ -1,6 +1,11 @@
 package experiments
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"github.com/tokenrouter/tokenrouter/algorithms"
+)
 
 // Spec is one fully resolved set of settings: what an evaluator needs besides
 // system, place and seed. Models are named by index, counted from 0.
@@ -34,14 +39,17 @@ type StepMs struct{ Base, PerRequest, PerRow float64 }
 // Routing says who decides where a request goes. Fields that the algorithm
 // does not read are zero.
 type Routing struct {
-	Algorithm          string
-	Matrix             [][]float64 // [from][to]; rows sum to 1
-	KeepToken          bool        // the token sampled when a request leaves home
-	GapMean            float64
-	GapCV              float64
-	GapAutocorrelation float64
-	ReturnProbability  float64
-	Scripts            [][]int // per request and token: the model that writes it
+	Algorithm    string
+	Matrix       [][]float64 // [from][to]; rows sum to 1
+	KeepToken    bool        // the token sampled when a request leaves home
+	Small, Large int         // the pair, by index
+	Threshold    *float64
+	Weights      []float64
+	MeanGap      float64
+	GapCV        float64
+	GapLag1      float64
+	ReturnProb   float64 // 0: always
+	Scripts      []string
 }
 
 // Workload says what is asked of the system.
@@ -79,15 +87,7 @@ func get[T any](s settings, path string) T {
 func build(s settings, models []string) *Spec {
 	spec := &Spec{
 		HandoffMs: get[float64](s, "handoff.ms"),
-		Routing: Routing{
-			Algorithm:          get[string](s, "routing.algorithm"),
-			Matrix:             get[[][]float64](s, "routing.matrix"),
-			KeepToken:          get[string](s, "routing.routed_token") == TokenKept,
-			GapMean:            get[float64](s, "routing.gap_mean"),
-			GapCV:              get[float64](s, "routing.gap_cv"),
-			GapAutocorrelation: get[float64](s, "routing.gap_autocorrelation"),
-			ReturnProbability:  get[float64](s, "routing.return_probability"),
-		},
+		Routing:   buildRouting(s, models),
 		Workload: Workload{
 			Kind:         get[string](s, "workload.kind"),
 			Concurrency:  get[int](s, "workload.concurrency"),
@@ -103,13 +103,36 @@ func build(s settings, models []string) *Spec {
 		},
 		DTMC: DTMC{QuantumMs: get[float64](s, "dtmc.quantum_ms")},
 	}
-	for i, name := range models {
-		if name == get[string](s, "home") {
-			spec.Home = i
-		}
+	spec.Home = slices.Index(models, get[string](s, "home"))
+	for _, name := range models {
 		spec.Models = append(spec.Models, buildModel(s, name))
 	}
 	return spec
+}
+
+func buildRouting(s settings, models []string) Routing {
+	r := Routing{
+		Algorithm:  get[string](s, "routing.algorithm"),
+		Matrix:     get[[][]float64](s, "routing.matrix"),
+		KeepToken:  get[string](s, "routing.routed_token") == TokenKept,
+		Large:      len(models) - 1,
+		Weights:    get[[]float64](s, "routing.weights"),
+		MeanGap:    get[float64](s, "routing.mean_gap"),
+		GapCV:      get[float64](s, "routing.gap_cv"),
+		GapLag1:    get[float64](s, "routing.gap_lag1"),
+		ReturnProb: get[float64](s, "routing.return_probability"),
+		Scripts:    get[[]string](s, "routing.scripts"),
+	}
+	if t, ok := s["routing.threshold"].(float64); ok {
+		r.Threshold = &t
+	}
+	if i := slices.Index(models, get[string](s, "routing.small")); i >= 0 {
+		r.Small = i
+	}
+	if i := slices.Index(models, get[string](s, "routing.large")); i >= 0 {
+		r.Large = i
+	}
+	return r
 }
 
 func buildModel(s settings, name string) Model {
@@ -164,4 +187,16 @@ func isSetting(path string) bool {
 		return false
 	}
 	return !strings.HasPrefix(path, "plot.") && !(strings.HasPrefix(path, "models.") && strings.HasSuffix(path, ".name"))
+}
+
+// NewAlgorithm makes the routing algorithm. Errors are *algorithms.FieldError.
+func (s *Spec) NewAlgorithm() (algorithms.Algorithm, error) {
+	r := &s.Routing
+	return algorithms.New(r.Algorithm, algorithms.Params{
+		Models: len(s.Models), Small: r.Small, Large: r.Large,
+		Threshold: r.Threshold, Weights: r.Weights,
+		Matrix: r.Matrix, RoutedKept: r.KeepToken,
+		MeanGap: r.MeanGap, GapCV: r.GapCV, GapLag1: r.GapLag1, ReturnProb: r.ReturnProb,
+		Scripts: r.Scripts, PromptTokens: s.Workload.PromptTokens.Min,
+	})
 }

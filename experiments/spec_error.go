@@ -38,12 +38,20 @@ func (e *SpecError) Error() string {
 type SpecErrors []*SpecError
 
 func (es SpecErrors) Error() string {
-	lines := make([]string, len(es))
+	var lines []string
 	for i, e := range es {
-		lines[i] = e.Error()
+		if i == maxPrinted {
+			lines = append(lines, fmt.Sprintf("… and %d more errors", len(es)-i))
+			break
+		}
+		lines = append(lines, e.Error())
 	}
 	return strings.Join(lines, "\n")
 }
+
+// maxPrinted is how many errors are printed: a sweep can repeat one slip in
+// each of its points.
+const maxPrinted = 20
 
 // Unwrap lets errors.As find the first of them.
 func (es SpecErrors) Unwrap() []error {
