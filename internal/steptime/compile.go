@@ -87,8 +87,10 @@ func compilePlane(t *Table, extraRow int) plane {
 		}
 		p.units = append(p.units, line)
 	}
-	last := t.Requests[len(t.Requests)-1]
-	kept := min(max(last, keptLeast), keptMost)
+	kept := keptLeast
+	if extraRow == 0 { // the one that every step reads
+		kept = min(max(t.Requests[len(t.Requests)-1], keptLeast), keptMost)
+	}
 	p.kept = make([][]node, kept+1)
 	for requests := 1; requests <= kept; requests++ {
 		p.kept[requests] = p.nodes(int64(requests), make([]node, 0, len(p.contexts)))
