@@ -210,7 +210,7 @@ func (r *rowPrice) extra(requests, rows, contextTokens int64) int64 {
 	attended := timesSaturating(2, contextTokens) - min(timesSaturating(more, requests), contextTokens)
 	attention := scale(r.attention, timesSaturating(more, attended),
 		timesSaturating(requests, 2<<(attentionBits-fractionBits)))
-	return addSaturating(max(r.at(rows)-r.at(requests), 0), attention)
+	return addSaturating(r.at(rows)-r.at(requests), attention)
 }
 
 // at is the time of what depends on the number of rows alone.
