@@ -13,7 +13,7 @@ const limit = 3
 
 // Names returns up to three of known that resemble got, closest first and ties
 // in alphabetical order; none if nothing is close. A name resembles got if one
-// contains the other (ignoring case) or if at most a third of the longer one has
+// contains the other (ignoring case) or at most a third of the longer one has
 // to be edited. The order of known does not matter, and known is not changed.
 func Names(got string, known []string) []string {
 	type candidate struct {
@@ -43,16 +43,18 @@ func Names(got string, known []string) []string {
 	return names
 }
 
-// distance is the number of single-letter edits that part the two names, and
-// whether they are close enough to be offered. Containment is always close: a
-// user who leaves out a folder or a suffix makes one slip, however many letters
-// that is, so it counts as one edit; two letters prove nothing, though.
-func distance(a, b string) (int, bool) {
-	edits := editDistance([]rune(a), []rune(b))
-	if min(len(a), len(b)) >= 3 && (strings.Contains(a, b) || strings.Contains(b, a)) {
+// distance is the number of single-letter edits that part what was written from
+// a name, and whether they are close enough to be offered. Containment is close: a
+// user who leaves out a folder or adds a suffix makes one slip, however many
+// letters that is, so it counts as one edit. Two letters prove nothing, though,
+// nor does a name that is less than half of what was written.
+func distance(got, name string) (int, bool) {
+	edits := editDistance([]rune(got), []rune(name))
+	if len(got) >= 3 && strings.Contains(name, got) ||
+		len(name) >= 3 && 2*len(name) >= len(got) && strings.Contains(got, name) {
 		return min(edits, 1), true
 	}
-	return edits, edits <= max(1, max(len([]rune(a)), len([]rune(b)))/3)
+	return edits, edits <= max(1, max(len([]rune(got)), len([]rune(name)))/3)
 }
 
 // editDistance counts insertions, deletions, substitutions and swaps of two

@@ -24,6 +24,7 @@ func TestNames(t *testing.T) {
 		{"Max_Running", keys, []string{"max_running"}},
 		{"tokens", keys, []string{"chunk_tokens", "kv_tokens"}},
 		{"step_ms_base", keys, []string{"step_ms"}},
+		{"my_own_special_name", keys, []string{}},
 		{"temperature", keys, []string{}},
 		{"", keys, nil},
 		{"B", []string{"b", "p"}, []string{"b", "p"}},
