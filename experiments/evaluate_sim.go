@@ -1,131 +1,83 @@
 package experiments
 
 import (
-	"fmt"
-	"math"
-
 	"github.com/tokenrouter/tokenrouter/algorithms"
-	"github.com/tokenrouter/tokenrouter/internal/steptime"
-	"github.com/tokenrouter/tokenrouter/scheduler"
 	"github.com/tokenrouter/tokenrouter/sim"
 )
 
-// stepTime compiles how long the model's steps take.
-func (m *Model) stepTime() (steptime.StepTime, error) {
-	if m.StepMs != nil {
-		return steptime.NewLinear(m.StepMs.Base, m.StepMs.PerRequest, m.StepMs.PerRow)
+// simulate runs the event simulator.
+func (s *setup) simulate(seed uint64) Outcome {
+	config, reason := s.simulation(seed)
+	if reason != "" {
+		return NotApplicable(reason)
 	}
-	profile, err := steptime.Load(m.Profile)
+	r, err := sim.Run(config)
 	if err != nil {
-		return nil, err
+		return Failed(err)
 	}
-	return profile.Compile(), nil
+	return Outcome{Status: StatusOK, Summary: r.Summary, Large: s.large()}
 }
 
-// rule is the launch rule of the cell's system.
-func (c Cell) rule() scheduler.Rule {
-	switch c.System {
-	case SystemTokenRouter:
-		return scheduler.Delayed{MaxDelayNs: msToNs(c.Point.Spec.Scheduler.MaxDelayMs)}
-	case SystemAlternate:
-		return scheduler.Alternate{}
-	case SystemLockstep:
-		return scheduler.Lockstep{}
-	default: // async, and a model that runs alone
-		return scheduler.Eager{}
+// simulation describes the system to the simulator, or says why it cannot.
+func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
+	config = sim.Config{
+		Algorithm:  s.algorithm,
+		Rule:       s.rule,
+		Thresholds: s.thresholds,
+		HandoffNs:  ns(s.spec.HandoffMs * 1e6),
+		QueueLimit: s.spec.Scheduler.QueueLimit,
+		Seed:       seed,
 	}
-}
-
-func msToNs(ms float64) int64 { return int64(math.Round(ms * 1e6)) }
-func sToNs(s float64) int64   { return int64(math.Round(s * 1e9)) }
-
-// thresholds lays the models' own tables over live side by side.
-func thresholds(models []Model) scheduler.Thresholds {
-	rows := 1
-	for _, m := range models {
-		rows = max(rows, len(m.B))
-	}
-	t := make(scheduler.Thresholds, rows)
-	for i := range t {
-		for _, m := range models {
-			t[i] = append(t[i], m.B[min(i, len(m.B)-1)])
+	for i, m := range s.spec.Models {
+		if s.algorithm.Needs(i) != 0 {
+			return config, "the simulator has no signals of real models, and " + s.algorithm.Name() + " reads " + s.algorithm.Needs(i).String()
 		}
+		config.Models = append(config.Models, sim.Model{
+			Name: m.Name, Time: s.times[i], MaxRunning: m.MaxRunning,
+			ChunkTokens: m.ChunkTokens, KVTokens: m.KVTokens, BlockTokens: m.BlockTokens,
+		})
 	}
-	return t
-}
-
-// running returns the models that the cell's system runs, who is home among
-// them, and what routes.
-func (c Cell) running() ([]Model, int, algorithms.Algorithm, error) {
-	spec := c.Point.Spec
-	if alone := c.Single(); alone >= 0 {
-		return spec.Models[alone : alone+1], 0, algorithms.Never{}, nil
-	}
-	alg, err := spec.NewAlgorithm()
-	return spec.Models, spec.Home, alg, err
-}
-
-// simConfig says what the simulator runs for a cell.
-func (c Cell) simConfig() (sim.Config, error) {
-	models, home, alg, err := c.running()
-	if err != nil {
-		return sim.Config{}, err
-	}
-	spec := c.Point.Spec
-	cfg := sim.Config{
-		Algorithm: alg, Rule: c.rule(), Thresholds: thresholds(models),
-		HandoffNs: msToNs(spec.HandoffMs), Seed: c.Seed, QueueLimit: spec.Scheduler.QueueLimit,
-	}
-	for i := range models {
-		m := &models[i]
-		time, err := m.stepTime()
-		if err != nil {
-			return sim.Config{}, fmt.Errorf("models.%s: %w", m.Name, err)
-		}
-		cfg.Models = append(cfg.Models, sim.Model{Name: m.Name, Time: time, MaxRunning: m.MaxRunning,
-			ChunkTokens: m.ChunkTokens, KVTokens: m.KVTokens, BlockTokens: m.BlockTokens})
-	}
-	cfg.Workload = simWorkload(&spec.Workload, home)
-	if spec.Workload.Kind == KindScript {
-		cfg.Workload.List, err = c.scripted()
-	}
-	return cfg, err
-}
-
-func simWorkload(w *Workload, home int) sim.Workload {
-	out := sim.Workload{
-		Home: home, Users: w.Concurrency, Requests: w.Requests,
-		PromptMin: w.PromptTokens.Min, PromptMax: w.PromptTokens.Max,
-		OutputMin: w.OutputTokens.Min, OutputMax: w.OutputTokens.Max,
-		DurationNs: sToNs(w.DurationS), WarmupNs: sToNs(w.WarmupS),
+	w := s.spec.Workload
+	config.Workload = sim.Workload{
+		Home:       s.home,
+		Users:      w.Concurrency,
+		Requests:   w.Requests,
+		PromptMin:  w.PromptTokens,
+		PromptMax:  w.PromptTokens,
+		OutputMin:  w.OutputTokens.Min,
+		OutputMax:  w.OutputTokens.Max,
+		DurationNs: nsFromS(w.DurationS),
+		WarmupNs:   nsFromS(w.WarmupS),
 	}
 	switch w.Kind {
+	case KindSteady:
+		config.Workload.Kind = sim.Steady
 	case KindClosed:
-		out.Kind = sim.Closed
+		config.Workload.Kind = sim.Closed
 	case KindScript:
-		out.Kind = sim.Listed
-		out.DurationNs, out.WarmupNs = 0, 0 // a script ends when it has been played
+		config.Workload.Kind = sim.Listed
+		config.Workload.DurationNs, config.Workload.WarmupNs = 0, 0 // a script ends when it has been played
+		config.Workload.List = s.scripted()
 	}
-	return out
+	return config, ""
 }
 
-// scripted lists one request a script, each entering at the model that writes
-// its first token. A model that runs alone plays the same lengths.
-func (c Cell) scripted() ([]sim.Request, error) {
-	spec := c.Point.Spec
-	alg, err := spec.NewAlgorithm()
-	if err != nil {
-		return nil, err
-	}
-	script := alg.(*algorithms.Script)
+// scripted lists one request for each script, all at the start. A request
+// enters where its first token is written.
+func (s *setup) scripted() []sim.Request {
+	script, follows := s.algorithm.(*algorithms.Script)
 	var list []sim.Request
-	for i := range spec.Routing.Scripts {
-		writers := script.Writers(uint64(i))
-		r := sim.Request{Home: writers[0], PromptTokens: spec.Workload.PromptTokens.Min, OutputTokens: len(writers), Seed: uint64(i)}
-		if c.Single() >= 0 {
-			r.Home = 0
+	for i, text := range s.spec.Routing.Scripts {
+		r := sim.Request{
+			Home:         s.home,
+			PromptTokens: s.spec.Workload.PromptTokens,
+			OutputTokens: len(text),
+			Seed:         uint64(i),
+		}
+		if follows {
+			r.Home = script.Writers(r.Seed)[0]
 		}
 		list = append(list, r)
 	}
-	return list, nil
+	return list
 }
