@@ -75,6 +75,13 @@ type DTMC struct{ QuantumMs float64 } // 0: chosen by the step times
 // Plot holds hints for the plot of an experiment; each may be empty.
 type Plot struct{ X, Y, Series, Facet, Kind string }
 
+// Published are figures that somebody else reported, to print beside ours.
+type Published struct {
+	Source   string
+	Figure   string             // a name as in Figures; "" is that of the plot
+	BySystem map[string]float64 // systems without a figure are left out
+}
+
 // settings are checked values by path.
 type settings map[string]any
 
@@ -186,7 +193,7 @@ func isSetting(path string) bool {
 	case "question", "on", "systems", "seeds":
 		return false
 	}
-	return !strings.HasPrefix(path, "plot.") && !(strings.HasPrefix(path, "models.") && strings.HasSuffix(path, ".name"))
+	return !strings.HasPrefix(path, "plot.") && !strings.HasPrefix(path, "published.") && !(strings.HasPrefix(path, "models.") && strings.HasSuffix(path, ".name"))
 }
 
 // NewAlgorithm makes the routing algorithm. Errors are *algorithms.FieldError.
