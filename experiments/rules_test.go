@@ -58,6 +58,10 @@ func TestRulesBetweenKeys(t *testing.T) {
 			"x.toml:8: models.large.kv_tokens: must hold at least one block of 16 tokens, got 8"},
 		{"kv below prompt", "B = 4", "kv_tokens = 111", nil,
 			"x.toml:8: models.large.kv_tokens: must hold a prompt of 100 tokens and one more, got 111 in blocks of 16\n  fix: raise it, or shorten workload.prompt_tokens"},
+		{"steady users", "B = 4", "max_running = 7", nil,
+			"x.toml:8: models.large.max_running: must be at least workload.concurrency 8, since steady requests all run, got 7\n  fix: raise it to 8"},
+		{"steady kv", "B = 4", "kv_tokens = 9071", nil, // 8 requests of 1124 tokens take 71 blocks each
+			"x.toml:8: models.large.kv_tokens: must hold 8 steady requests of 1124 tokens each, got 9071"},
 		{"gpu twice", "B = 4", "gpus = [1, 0,\n1]", nil, "x.toml:9: models.large.gpus[2]: GPU 1 is given twice"},
 		{"warm-up", "duration_s = 600", "duration_s = 60", nil,
 			"x.toml:14: workload.duration_s: must be more than warmup_s 60, got 60\n  fix: lower warmup_s or raise duration_s"},

@@ -57,7 +57,7 @@ type Workload struct {
 	Kind         string
 	Concurrency  int
 	Requests     int // 0: DurationS decides
-	PromptTokens int
+	PromptTokens Length
 	OutputTokens Length
 	DurationS    float64
 	WarmupS      float64
@@ -92,7 +92,7 @@ func build(s settings, models []string) *Spec {
 			Kind:         get[string](s, "workload.kind"),
 			Concurrency:  get[int](s, "workload.concurrency"),
 			Requests:     get[int](s, "workload.requests"),
-			PromptTokens: get[int](s, "workload.prompt_tokens"),
+			PromptTokens: get[Length](s, "workload.prompt_tokens"),
 			OutputTokens: get[Length](s, "workload.output_tokens"),
 			DurationS:    get[float64](s, "workload.duration_s"),
 			WarmupS:      get[float64](s, "workload.warmup_s"),
@@ -197,6 +197,6 @@ func (s *Spec) NewAlgorithm() (algorithms.Algorithm, error) {
 		Threshold: r.Threshold, Weights: r.Weights,
 		Matrix: r.Matrix, RoutedKept: r.KeepToken,
 		MeanGap: r.MeanGap, GapCV: r.GapCV, GapLag1: r.GapLag1, ReturnProb: r.ReturnProb,
-		Scripts: r.Scripts, PromptTokens: s.Workload.PromptTokens,
+		Scripts: r.Scripts, PromptTokens: s.Workload.PromptTokens.Min,
 	})
 }
