@@ -15,18 +15,28 @@ const formatVersion = 1
 // maxCells bounds an experiment: more is a slip in a sweep.
 const maxCells = 100_000
 
+// Runs counts the evaluations: cells that must give equal results share one.
+func (p *Plan) Runs() int {
+	seen := map[string]bool{}
+	for _, c := range p.Cells {
+		seen[c.Key()] = true
+	}
+	return len(seen)
+}
+
 // Plan is a checked experiment: its cells in the order in which results list
 // them.
 type Plan struct {
-	Name     string // of the file, without folder and extension
-	Question string
-	On       []string
-	Systems  []string
-	Seeds    []uint64
-	Swept    []string // paths, in the order of the file
-	Plot     Plot
-	Points   []*Point
-	Cells    []Cell
+	Name      string // of the file, without folder and extension
+	Question  string
+	On        []string
+	Systems   []string
+	Seeds     []uint64
+	Swept     []string // paths, in the order of the file
+	Plot      Plot
+	Published Published
+	Points    []*Point
+	Cells     []Cell
 }
 
 // Point is one combination of swept values.
@@ -87,6 +97,12 @@ func (d *document) plan() *Plan {
 			Kind:   get[string](d.values, "plot.kind"),
 		},
 	}
+	p.Published = Published{get[string](d.values, "published.source"), get[string](d.values, "published.figure"), map[string]float64{}}
+	for _, system := range systemNames(&vocabulary{}) {
+		if x, given := d.values["published."+system].(float64); given {
+			p.Published.BySystem[system] = x
+		}
+	}
 	seeds, given := d.values["seeds"].([]int)
 	if !given {
 		seeds = keyAt["seeds"].def.([]int)
@@ -110,7 +126,7 @@ func (d *document) plan() *Plan {
 			d.errs = append(d.errs, d.located(problem, origins))
 		}
 		if spec != nil {
-			p.Points = append(p.Points, &Point{spec, s.list(d.voc.models), swept})
+			p.Points = append(p.Points, &Point{spec, s.list(d.voc.models, origins), swept})
 		}
 	})
 	d.checkPlot(p)
@@ -174,7 +190,7 @@ func (d *document) eachPoint(f func(settings, []Setting, map[string]origin)) {
 			o := a.origin
 			o.src += fmt.Sprintf("[%d]", at[i])
 			s[a.path], origins[a.path] = a.values[at[i]], o
-			swept = append(swept, Setting{a.path, a.values[at[i]]})
+			swept = append(swept, Setting{Path: a.path, Value: a.values[at[i]]})
 		}
 		f(s, swept, origins)
 		i := len(at) - 1

@@ -102,6 +102,13 @@ var keys = []key{
 	{path: "plot.series", kind: kindString, doc: "a swept key, or system,"},
 	{path: "plot.facet", kind: kindString, doc: "the same,"},
 	{path: "plot.kind", kind: kindString, oneOf: choices("line", "bar", "heat"), doc: "line, bar or heat"},
+
+	{path: "published.source", kind: kindString, doc: "who published figures to print beside ours"},
+	{path: "published.figure", kind: kindString, doc: "which figure; default: that of the plot"},
+	{path: "published.tokenrouter", kind: kindFloat, above: true, max: 1e12, doc: "what it was there, by system"},
+	{path: "published.async", kind: kindFloat, above: true, max: 1e12, doc: ""},
+	{path: "published.alternate", kind: kindFloat, above: true, max: 1e12, doc: ""},
+	{path: "published.lockstep", kind: kindFloat, above: true, max: 1e12, doc: ""},
 }
 
 func modelNames(v *vocabulary) []string     { return v.models }

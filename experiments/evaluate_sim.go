@@ -42,8 +42,13 @@ func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
 		Home:       s.home,
 		Users:      w.Concurrency,
 		Requests:   w.Requests,
+<<<<<<< HEAD
 		PromptMin:  w.PromptTokens.Min,
 		PromptMax:  w.PromptTokens.Max,
+=======
+		PromptMin:  w.PromptTokens,
+		PromptMax:  w.PromptTokens,
+>>>>>>> main
 		OutputMin:  w.OutputTokens.Min,
 		OutputMax:  w.OutputTokens.Max,
 		DurationNs: nsFromS(w.DurationS),
@@ -56,6 +61,7 @@ func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
 		config.Workload.Kind = sim.Closed
 	case KindScript:
 		config.Workload.Kind = sim.Listed
+		config.Workload.DurationNs, config.Workload.WarmupNs = 0, 0 // a script ends when it has been played
 		config.Workload.List = s.scripted()
 	}
 	return config, ""

@@ -75,6 +75,13 @@ type DTMC struct{ QuantumMs float64 } // 0: chosen by the step times
 // Plot holds hints for the plot of an experiment; each may be empty.
 type Plot struct{ X, Y, Series, Facet, Kind string }
 
+// Published are figures that somebody else reported, to print beside ours.
+type Published struct {
+	Source   string
+	Figure   string             // a name as in Figures; "" is that of the plot
+	BySystem map[string]float64 // systems without a figure are left out
+}
+
 // settings are checked values by path.
 type settings map[string]any
 
@@ -166,13 +173,15 @@ func hasStepMs(s settings, model string) bool {
 	return false
 }
 
-// list writes the settings of one cell in the order of the key table.
-func (s settings) list(models []string) []Setting {
+// list writes the settings of one cell in the order of the key table; those
+// without an origin are defaults.
+func (s settings) list(models []string, origins map[string]origin) []Setting {
 	var out []Setting
 	for i := range keys {
 		for _, path := range expand(keys[i].path, models) {
 			if v, ok := s[path]; ok && isSetting(path) {
-				out = append(out, Setting{path, v})
+				_, given := origins[path]
+				out = append(out, Setting{Path: path, Value: v, Default: !given})
 			}
 		}
 	}
@@ -186,7 +195,7 @@ func isSetting(path string) bool {
 	case "question", "on", "systems", "seeds":
 		return false
 	}
-	return !strings.HasPrefix(path, "plot.") && !(strings.HasPrefix(path, "models.") && strings.HasSuffix(path, ".name"))
+	return !strings.HasPrefix(path, "plot.") && !strings.HasPrefix(path, "published.") && !(strings.HasPrefix(path, "models.") && strings.HasSuffix(path, ".name"))
 }
 
 // NewAlgorithm makes the routing algorithm. Errors are *algorithms.FieldError.
