@@ -12,13 +12,13 @@ import (
 )
 
 //go:embed *.toml
-var shipped embed.FS
+var carried embed.FS
 
 const extension = ".toml"
 
 // Names lists the experiments that the program carries, sorted.
 func Names() []string {
-	files, err := fs.Glob(shipped, "*"+extension)
+	files, err := fs.Glob(carried, "*"+extension)
 	if err != nil {
 		panic("experiments: the shipped files cannot be listed: " + err.Error())
 	}
@@ -32,7 +32,7 @@ func Names() []string {
 // Source is the text of an experiment: a file, or one that the program
 // carries. It returns the name by which errors should call it.
 func Source(name string) (file string, src []byte, err error) {
-	if src, err := shipped.ReadFile(name + extension); err == nil {
+	if src, err := carried.ReadFile(name + extension); err == nil {
 		return name + extension, src, nil
 	}
 	isFile := strings.HasSuffix(name, extension) || strings.ContainsRune(name, filepath.Separator)

@@ -42,13 +42,8 @@ func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
 		Home:       s.home,
 		Users:      w.Concurrency,
 		Requests:   w.Requests,
-<<<<<<< HEAD
 		PromptMin:  w.PromptTokens.Min,
 		PromptMax:  w.PromptTokens.Max,
-=======
-		PromptMin:  w.PromptTokens,
-		PromptMax:  w.PromptTokens,
->>>>>>> main
 		OutputMin:  w.OutputTokens.Min,
 		OutputMax:  w.OutputTokens.Max,
 		DurationNs: nsFromS(w.DurationS),
