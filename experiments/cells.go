@@ -28,6 +28,7 @@ func (p *Plan) Runs() int {
 // them.
 type Plan struct {
 	Name      string // of the file, without folder and extension
+	File      string // as it was given
 	Question  string
 	On        []string
 	Systems   []string
