@@ -17,7 +17,7 @@ func (s *setup) simulate(seed uint64) Outcome {
 	if err != nil {
 		return Failed(err)
 	}
-	return Outcome{Status: StatusOK, Summary: r.Summary, Large: s.large()}
+	return s.outcome(r.Summary)
 }
 
 // simulation describes the system to the simulator, or says why it cannot.
@@ -30,7 +30,7 @@ func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
 		QueueLimit: s.spec.Scheduler.QueueLimit,
 		Seed:       seed,
 	}
-	for i, m := range s.spec.Models {
+	for i, m := range s.models {
 		if s.algorithm.Needs(i) != 0 {
 			return config, "the simulator has no signals of real models, and " + s.algorithm.Name() + " reads " + s.algorithm.Needs(i).String()
 		}
@@ -44,8 +44,8 @@ func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
 		Home:       s.home,
 		Users:      w.Concurrency,
 		Requests:   w.Requests,
-		PromptMin:  w.PromptTokens,
-		PromptMax:  w.PromptTokens,
+		PromptMin:  w.PromptTokens.Min,
+		PromptMax:  w.PromptTokens.Max,
 		OutputMin:  w.OutputTokens.Min,
 		OutputMax:  w.OutputTokens.Max,
 		DurationNs: nsFromS(w.DurationS),
@@ -72,7 +72,7 @@ func (s *setup) scripted() []sim.Request {
 	for i, text := range s.spec.Routing.Scripts {
 		r := sim.Request{
 			Home:         s.home,
-			PromptTokens: s.spec.Workload.PromptTokens,
+			PromptTokens: s.spec.Workload.PromptTokens.Min,
 			OutputTokens: len(text),
 			Seed:         uint64(i),
 		}
