@@ -63,7 +63,7 @@ func (v *view) answerB(panel experiments.Setting) string {
 		fmt.Fprintf(&b, "; the chain predicts B = %s (%s token/s), which the simulator puts at %.1f %% of its best",
 			short(p.b), short(p.tokPerS), 100*kept.tokPerS/best.tokPerS)
 	}
-	return b.String() + "."
+	return unbroken(b.String() + ".")
 }
 
 // answerBest names the system with the best plotted figure in a panel.
@@ -89,7 +89,12 @@ func (v *view) answerBest(panel experiments.Setting) string {
 	if panel.Path != "" {
 		head = v.name(panel) + ": "
 	}
-	return fmt.Sprintf("%s%s is best in %s: %s.", head, best, figureLabel(v.results.Figures[v.y].Name), strings.Join(parts, ", "))
+	return unbroken(fmt.Sprintf("%s%s is best in %s: %s.", head, best, figureLabel(v.results.Figures[v.y].Name), strings.Join(parts, ", ")))
+}
+
+// unbroken keeps a number, its sign and its unit on one line.
+func unbroken(s string) string {
+	return strings.NewReplacer(" = ", "\u00a0=\u00a0", " %", "\u00a0%", " token/s", "\u00a0token/s").Replace(s)
 }
 
 // Summary is the table that a terminal shows: one row a panel where B is
@@ -105,9 +110,9 @@ func (v *view) summaryB() *report.Table {
 	levels := v.levelSystems()
 	t := &report.Table{Title: "Throughput by threshold, token/s", Columns: []report.Column{
 		{Name: v.facetName(), Key: true},
-		{Name: "best B predicted", Number: true}, {Name: "best B simulated", Number: true},
-		{Name: "at B = 1", Number: true}, {Name: "at best B", Number: true}, {Name: "gain", Number: true}, {Name: "worst B loses", Number: true},
-		{Name: "does B matter?"},
+		{Name: "best B, chain", Number: true}, {Name: "best B, sim", Number: true},
+		{Name: "B = 1", Number: true}, {Name: "best B", Number: true}, {Name: "gain", Number: true}, {Name: "worst loses", Number: true},
+		{Name: "B matters"},
 	}}
 	for _, system := range levels {
 		t.Columns = append(t.Columns, report.Column{Name: system, Number: true})
@@ -191,9 +196,16 @@ func (v *view) cells() *report.Table {
 	}
 	for i := range v.rows {
 		r := &v.rows[i]
+		if v.repeats(r) {
+			continue
+		}
 		var row []string
 		for _, s := range r.Point.Swept {
-			row = append(row, strings.TrimPrefix(v.name(s), v.axisName(s.Path)+" = "))
+			text := strings.TrimPrefix(v.name(s), v.axisName(s.Path)+" = ")
+			if isThreshold(s.Path) && !experiments.UsesB(r.System) {
+				text = "any"
+			}
+			row = append(row, text)
 		}
 		row = append(row, r.System, r.On)
 		for n, f := range shown {
@@ -210,6 +222,20 @@ func (v *view) cells() *report.Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// repeats reports whether a row differs from an earlier one in a threshold
+// only, which its system does not read.
+func (v *view) repeats(r *experiments.Row) bool {
+	if experiments.UsesB(r.System) {
+		return false
+	}
+	for _, s := range r.Point.Swept {
+		if isThreshold(s.Path) && s.Text() != v.values(s.Path)[0].Text() {
+			return true
+		}
+	}
+	return false
 }
 
 func (v *view) observed(f int) bool {

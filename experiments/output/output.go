@@ -109,7 +109,7 @@ func (v *view) draw() ([]drawn, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, named{"schedules", "Who runs when under each system.", g},
+		list = append(list, named{plan.Name + "-gantt", "Who runs when under each system.", g},
 			named{plan.Name, "", v.bars()})
 	case plan.Plot.Kind == "heat" && v.facet != "":
 		for _, on := range plan.On {
@@ -119,6 +119,9 @@ func (v *view) draw() ([]drawn, error) {
 		list = append(list, named{plan.Name, "", v.bars()})
 	default:
 		list = append(list, named{plan.Name, "", v.lines()})
+		if v.published() != nil {
+			list = append(list, named{plan.Name + "-systems", "Each system at its best B.", v.bars()})
+		}
 	}
 	var out []drawn
 	for _, n := range list {
