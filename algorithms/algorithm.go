@@ -36,7 +36,8 @@ type Algorithm interface {
 	// the destination.
 	Route(v *View) Dest
 
-	// Send packs a departure into req, whose Extra already holds what Route
+	// Send packs a departure into req, whose ID, Home, From and Seed are set and
+	// whose Extra holds what Route
 	// left in View.Extra, and reports whether the token just sampled is kept:
 	// a kept token stays in the request and travels in the suffix, a dropped
 	// one is forgotten and the peer writes that position.

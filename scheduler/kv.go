@@ -45,7 +45,8 @@ type kvPool struct {
 	buckets []int32            // 1 + first block of the bucket, 0 = empty
 	tokens  []algorithms.Token // [blocks × blockTokens], by block number
 
-	tally []int32 // scratch of check
+	tally  []int32 // scratch of check
+	claims []int32 // scratch of claim
 }
 
 // kvBlock is 32 bytes, two to a cache line. Its zero value is a free block, so

@@ -1,0 +1,199 @@
+package dtmc
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/tokenrouter/tokenrouter/internal/steptime"
+	"github.com/tokenrouter/tokenrouter/scheduler"
+)
+
+// maxModels bounds the arrays that a state is decoded into. A key of 64 bits
+// holds no more models than this anyway.
+const maxModels = 8
+
+// defaultMaxStates and transitionsPerState keep one solve below about a gibibyte
+// (24 bytes a transition) and a minute.
+const (
+	defaultMaxStates    = 1_000_000
+	transitionsPerState = 40
+)
+
+// stochasticTolerance is how far a row of the matrix may be from summing to 1:
+// enough for probabilities written with ten decimals, far below any effect.
+const stochasticTolerance = 1e-9
+
+// ErrSlowMixing says that the two starts did not agree: the chain forgets where
+// it began too slowly, or never, so that no long-run throughput was found.
+var ErrSlowMixing = errors.New("chain mixes too slowly")
+
+// ErrTooLarge says that the chain has more states than Config.MaxStates, or
+// than a packed state can tell apart.
+var ErrTooLarge = errors.New("chain too large")
+
+// NotApplicable says that the chain cannot describe the system at all, and why.
+// It is a result, not a failure: a report prints it as one.
+type NotApplicable struct{ Reason string }
+
+func (e NotApplicable) Error() string { return "dtmc: not applicable: " + e.Reason }
+
+// Model is one model of the system.
+type Model struct {
+	Name       string            // for messages only
+	Time       steptime.StepTime // length of a step
+	MaxRunning int               // most requests in one step; 0 = no limit
+}
+
+// Config describes a steady system: Users requests that never end and that all
+// entered at model Home.
+type Config struct {
+	Models []Model
+	Home   int
+
+	// Routing[i][j] is the probability that a request goes from model i to model
+	// j after a step of i; i == j stays. Rows sum to 1.
+	Routing [][]float64
+
+	// RoutedKept says that the token which home sampled before a request leaves
+	// is kept, so visible. If false it is dropped.
+	RoutedKept bool
+
+	Users      int
+	Rule       scheduler.Rule
+	Thresholds scheduler.Thresholds // nil = 1 for every model
+	HandoffNs  int64                // must be 0, see NotApplicable
+
+	// PromptTokens + OutputTokens/2 is the context of every request, tokens.
+	PromptTokens, OutputTokens int
+
+	// QuantumNs is the unit of time of the chain; 0 lets the chain choose. It
+	// must not exceed the shortest step.
+	QuantumNs int64
+
+	MaxStates int // 0 = 1,000,000
+}
+
+// validate reports the first mistake in c, as an error that names the field.
+func (c *Config) validate() error {
+	k := len(c.Models)
+	switch {
+	case k == 0:
+		return errors.New("dtmc: Models is empty: give at least one model")
+	case k > maxModels:
+		return fmt.Errorf("dtmc: %w: %d models, at most %d", ErrTooLarge, k, maxModels)
+	case c.Home < 0 || c.Home >= k:
+		return fmt.Errorf("dtmc: Home is %d: want an index into the %d models", c.Home, k)
+	case c.Users < 1:
+		return fmt.Errorf("dtmc: Users is %d: want at least 1", c.Users)
+	case c.Rule == nil:
+		return errors.New("dtmc: Rule is nil: give one, e.g. scheduler.Delayed{}")
+	case c.PromptTokens < 0 || c.OutputTokens < 0:
+		return fmt.Errorf("dtmc: PromptTokens %d, OutputTokens %d: want at least 0", c.PromptTokens, c.OutputTokens)
+	case c.QuantumNs < 0:
+		return fmt.Errorf("dtmc: QuantumNs is %d: want 0 (chosen) or more", c.QuantumNs)
+	case c.HandoffNs < 0:
+		return fmt.Errorf("dtmc: HandoffNs is %d: want 0", c.HandoffNs)
+	case c.MaxStates < 0:
+		return fmt.Errorf("dtmc: MaxStates is %d: want 0 (default) or more", c.MaxStates)
+	}
+	for i, m := range c.Models {
+		if m.Time == nil {
+			return fmt.Errorf("dtmc: Models[%d] (%s): Time is nil", i, m.Name)
+		}
+		if m.MaxRunning < 0 {
+			return fmt.Errorf("dtmc: Models[%d] (%s): MaxRunning is %d: want 0 (no limit) or more", i, m.Name, m.MaxRunning)
+		}
+	}
+	if err := validateRouting(c.Routing, k); err != nil {
+		return err
+	}
+	if c.Thresholds != nil {
+		if err := c.Thresholds.Validate(k); err != nil {
+			return fmt.Errorf("dtmc: %w", err)
+		}
+	}
+	return c.applicable()
+}
+
+func validateRouting(routing [][]float64, k int) error {
+	if len(routing) != k {
+		return fmt.Errorf("dtmc: Routing has %d rows for %d models", len(routing), k)
+	}
+	for i, row := range routing {
+		if len(row) != k {
+			return fmt.Errorf("dtmc: Routing[%d] has %d entries for %d models", i, len(row), k)
+		}
+		sum := 0.0
+		for j, p := range row {
+			if !(p >= 0 && p <= 1) { // also catches NaN
+				return fmt.Errorf("dtmc: Routing[%d][%d] is %v: want a probability", i, j, p)
+			}
+			sum += p
+		}
+		if math.Abs(sum-1) > stochasticTolerance {
+			return fmt.Errorf("dtmc: Routing[%d] sums to %v: want 1", i, sum)
+		}
+	}
+	return nil
+}
+
+// applicable reports what the chain's state cannot express.
+func (c *Config) applicable() error {
+	if c.HandoffNs > 0 {
+		return NotApplicable{fmt.Sprintf("a hand-off of %d ns takes time, and the chain's state has no requests in transit; use the simulator", c.HandoffNs)}
+	}
+	maxDelayNs := int64(0)
+	switch r := c.Rule.(type) {
+	case scheduler.Delayed:
+		maxDelayNs = r.MaxDelayNs
+	case *scheduler.Delayed:
+		maxDelayNs = r.MaxDelayNs
+	}
+	if maxDelayNs > 0 {
+		return NotApplicable{fmt.Sprintf("MaxDelay of %d ns depends on how long the oldest request has waited, which the chain's state does not hold; use the simulator", maxDelayNs)}
+	}
+	classes := closedClasses(c.Routing, c.Home)
+	if len(classes) > 1 {
+		return NotApplicable{"the routing matrix lets a request end up in one of several groups of models for ever (" +
+			c.names(classes) + "), so its long-run throughput depends on chance"}
+	}
+	return nil
+}
+
+func (c *Config) names(classes [][]int) string {
+	var b strings.Builder
+	for i, class := range classes {
+		if i > 0 {
+			b.WriteString(" | ")
+		}
+		for j, m := range class {
+			if j > 0 {
+				b.WriteString(", ")
+			}
+			if name := c.Models[m].Name; name != "" {
+				b.WriteString(name)
+			} else {
+				fmt.Fprintf(&b, "model %d", m)
+			}
+		}
+	}
+	return b.String()
+}
+
+// inForce returns the thresholds that the scheduler would use: the row for
+// Users live requests, clamped.
+func (c *Config) inForce(dst []int) []int {
+	k := len(c.Models)
+	asked := make([]int, k)
+	maxRunning := make([]int, k)
+	for i := range asked {
+		asked[i] = 1
+		maxRunning[i] = c.Models[i].MaxRunning
+	}
+	if c.Thresholds != nil {
+		copy(asked, c.Thresholds.For(c.Users))
+	}
+	return scheduler.Clamp(dst, asked, maxRunning, c.Users)
+}

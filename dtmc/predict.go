@@ -1,0 +1,227 @@
+package dtmc
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tokenrouter/tokenrouter/scheduler"
+)
+
+// Prediction is what the chain says of a steady system. Slices are indexed by
+// model.
+type Prediction struct {
+	ThroughputTokPerS float64 // visible output tokens per second
+	PerUserTokPerS    float64 // the same over Users
+	MeanTPOTMs        float64 // milliseconds per visible token of one user
+
+	MeanBatch   []float64 // requests per step; NaN for a model that never steps
+	MeanRows    []float64 // rows per step; NaN for a model that never steps
+	Utilisation []float64 // share of time with a step in flight
+	TokenShare  []float64 // share of the visible tokens
+	StepsPerS   []float64 // steps that end, per second
+
+	// The time that requests spend waiting, milliseconds per visible token: for
+	// the step in flight, for the threshold, for another model (rules that take
+	// turns).
+	WaitingStepMs, WaitingThresholdMs, WaitingPeerMs float64
+
+	BInForce   []int     // thresholds after Clamp, whether or not the rule reads them
+	DurationNs [][]int64 // mean length of a step that was used, by model and batch; [0] unused
+	QuantumNs  int64
+
+	States, Transitions int     // of the recurrent part that was solved
+	Method              string  // "gth", "gauss-seidel" or "gauss-seidel+gmres"
+	Iterations          int     // sweeps; 0 for gth
+	StartGap            float64 // relative difference of the two starts' throughputs
+	Residual            float64 // |πP - π|₁
+}
+
+// Predict solves the chain of cfg. Errors: NotApplicable, ErrTooLarge and
+// ErrSlowMixing (use errors.As and errors.Is), or a mistake in cfg.
+func Predict(cfg Config) (*Prediction, error) {
+	p, err := newPredictor(&cfg, predictBudget)
+	if err != nil {
+		return nil, err
+	}
+	return p.predict(cfg.inForce(nil))
+}
+
+// predictor solves one system for any number of threshold vectors, reusing what
+// does not depend on them.
+type predictor struct {
+	cfg        *Config
+	visits     visits
+	durationNs [][]int64
+	chain      chain
+	flow       flow
+	solver     solver
+	components components
+	classFlow  flow // scratch for further closed classes
+}
+
+func newPredictor(cfg *Config, budget int) (*predictor, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	p := &predictor{cfg: cfg, visits: newVisits(cfg)}
+	var err error
+	if p.durationNs, err = stepTimes(cfg, &p.visits); err != nil {
+		return nil, err
+	}
+	quantumNs := cfg.QuantumNs
+	if quantumNs == 0 {
+		if quantumNs, err = p.chooseQuantum(budget); err != nil {
+			return nil, err
+		}
+	} else if least := shortest(p.durationNs); quantumNs > least {
+		return nil, fmt.Errorf("dtmc: QuantumNs is %d but the shortest step takes %d ns: want at most that, or 0", quantumNs, least)
+	}
+	return p, p.setQuantum(quantumNs)
+}
+
+// setQuantum prepares the chain for explorations in that unit of time.
+func (p *predictor) setQuantum(quantumNs int64) error {
+	k := len(p.cfg.Models)
+	c := &p.chain
+	c.home, c.users, c.rule = p.cfg.Home, p.cfg.Users, p.cfg.Rule
+	c.turns = c.rule.NeedsPeers()
+	c.maxStates = p.cfg.MaxStates
+	if c.maxStates == 0 {
+		c.maxStates = defaultMaxStates
+	}
+	c.maxTransitions = transitionsPerState * c.maxStates
+	c.peers = make([]scheduler.PeerLoad, k)
+	c.maxBatch = make([]int, k)
+	for m := range k {
+		c.maxBatch[m] = p.cfg.maxBatch(m)
+	}
+	c.quanta = newQuanta(p.durationNs, quantumNs)
+	var err error
+	if c.layout, err = newLayout(k, c.users, c.quanta.largest, c.turns); err != nil {
+		return err
+	}
+	c.splits = newSplits(&c.layout, p.cfg.Routing, c.maxBatch)
+	return nil
+}
+
+// farthest is the model at which the second start puts every request: of those
+// that requests keep visiting, other than home, the one with the longest steps.
+func (p *predictor) farthest() int {
+	far := p.cfg.Home
+	for m, share := range p.visits.share {
+		if m != p.cfg.Home && share > 0 && (far == p.cfg.Home || p.chain.quanta.largest[m] > p.chain.quanta.largest[far]) {
+			far = m
+		}
+	}
+	return far
+}
+
+func (p *predictor) predict(inForce []int) (*Prediction, error) {
+	sol, err := p.stationary(inForce)
+	if err != nil {
+		return nil, err
+	}
+	return p.describe(&sol), nil
+}
+
+// stationary explores and solves for one threshold vector. The solution belongs
+// to p.flow.
+func (p *predictor) stationary(inForce []int) (solution, error) {
+	c := &p.chain
+	c.inForce = append(c.inForce[:0], inForce...)
+	if !c.turns {
+		c.decideOnce()
+	}
+	if err := c.explore(p.farthest()); err != nil {
+		return solution{}, err
+	}
+	classes := p.components.find(c)
+	if len(classes) > 1 {
+		if err := p.compareClasses(classes); err != nil {
+			return solution{}, err
+		}
+	}
+	p.flow.arrange(c, classes[0], &p.visits)
+	return p.solver.solve(&p.flow)
+}
+
+// compareClasses refuses a system that never forgets its start, as happens when
+// every move is certain, unless all its closed classes give one throughput.
+func (p *predictor) compareClasses(classes [][]int32) error {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, class := range classes {
+		p.classFlow.arrange(&p.chain, class, &p.visits)
+		sol, err := p.solver.solve(&p.classFlow)
+		if err != nil {
+			return err
+		}
+		tokens, quanta := 0.0, 0.0
+		for i, x := range sol.pi {
+			tokens += x * p.classFlow.tokens[i]
+			quanta += x * p.classFlow.quanta[i]
+		}
+		low, high = min(low, tokens/quanta), max(high, tokens/quanta)
+	}
+	if gap := high/low - 1; !(gap <= acceptedGap) {
+		return fmt.Errorf("dtmc: %w: it never forgets its start: %d closed classes of states, whose throughputs differ by up to %.1e (want %.0e)",
+			ErrSlowMixing, len(classes), gap, acceptedGap)
+	}
+	return nil
+}
+
+// describe turns the solution of p.flow into figures.
+func (p *predictor) describe(sol *solution) *Prediction {
+	f, c := &p.flow, &p.chain
+	l, k := &c.layout, len(p.cfg.Models)
+	steps, batch, busy := make([]float64, k), make([]float64, k), make([]float64, k)
+	var tokens, quanta, forStep, forThreshold, forPeer float64
+	for i, x := range sol.pi {
+		key, dt := f.keys[i], f.quanta[i]
+		tokens += x * f.tokens[i]
+		quanta += x * dt
+		for m := range k {
+			waited := x * dt * float64(l.waiting[m].get(key))
+			b := l.inFlight[m].get(key)
+			switch {
+			case b > 0:
+				forStep += waited
+				busy[m] += x * dt
+				if float64(l.remaining[m].get(key)) == dt {
+					steps[m] += x
+					batch[m] += x * float64(b)
+				}
+			case c.turns:
+				forPeer += waited
+			default:
+				forThreshold += waited
+			}
+		}
+	}
+	seconds := quanta * float64(c.quanta.quantumNs) / 1e9
+	perToken := float64(c.quanta.quantumNs) / 1e6 / tokens
+	out := &Prediction{
+		ThroughputTokPerS:  tokens / seconds,
+		PerUserTokPerS:     tokens / seconds / float64(c.users),
+		MeanTPOTMs:         1e3 * float64(c.users) * seconds / tokens,
+		WaitingStepMs:      forStep * perToken,
+		WaitingThresholdMs: forThreshold * perToken,
+		WaitingPeerMs:      forPeer * perToken,
+		BInForce:           append([]int(nil), c.inForce...),
+		DurationNs:         p.durationNs,
+		QuantumNs:          c.quanta.quantumNs,
+		States:             len(f.keys),
+		Transitions:        len(f.col),
+		Method:             sol.method,
+		Iterations:         sol.sweeps,
+		StartGap:           sol.startGap,
+		Residual:           sol.residual,
+	}
+	for m := range k {
+		out.MeanBatch = append(out.MeanBatch, batch[m]/steps[m])
+		out.MeanRows = append(out.MeanRows, batch[m]/steps[m]*p.visits.rows[m])
+		out.Utilisation = append(out.Utilisation, busy[m]/quanta)
+		out.TokenShare = append(out.TokenShare, batch[m]*p.visits.tokens[m]/tokens)
+		out.StepsPerS = append(out.StepsPerS, steps[m]/seconds)
+	}
+	return out
+}

@@ -1,0 +1,103 @@
+package dtmc
+
+import "math"
+
+// closedClasses returns the sets of models, reachable from home, that a request
+// can never leave once it is in them. Sets and their members are in index order.
+func closedClasses(routing [][]float64, home int) [][]int {
+	k := len(routing)
+	reach := make([][]bool, k)
+	for i := range reach {
+		reach[i] = reachable(routing, i)
+	}
+	var classes [][]int
+	for i := range k {
+		if !reach[home][i] {
+			continue
+		}
+		var class []int
+		closed := true
+		for j := range k {
+			if reach[i][j] {
+				class = append(class, j)
+				closed = closed && reach[j][i]
+			}
+		}
+		if closed && class[0] == i {
+			classes = append(classes, class)
+		}
+	}
+	return classes
+}
+
+func reachable(routing [][]float64, from int) []bool {
+	seen := make([]bool, len(routing))
+	seen[from] = true
+	for stack := []int{from}; len(stack) > 0; {
+		i := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for j, p := range routing[i] {
+			if p > 0 && !seen[j] {
+				seen[j] = true
+				stack = append(stack, j)
+			}
+		}
+	}
+	return seen
+}
+
+// visits holds what the routing matrix alone says of one request, whatever the
+// timing: the share of its steps that it spends in each model, the visible
+// tokens of one step, and the rows that one step must feed.
+type visits struct {
+	share      []float64 // of a request's steps, by model; sums to 1
+	tokens     []float64 // visible tokens of one step of a request, by model
+	rows       []float64 // rows of one step of a request, by model; 1 if never visited
+	tokenShare []float64 // of visible tokens, by model
+}
+
+// newVisits solves share = share · routing on the one closed class. Over a long
+// run a model feeds every visible token exactly once, whoever wrote it, so its
+// rows per step are visible tokens over its steps.
+func newVisits(c *Config) visits {
+	k := len(c.Models)
+	v := visits{
+		share:      make([]float64, k),
+		tokens:     make([]float64, k),
+		rows:       make([]float64, k),
+		tokenShare: make([]float64, k),
+	}
+	class := closedClasses(c.Routing, c.Home)[0]
+	dense := make([]float64, len(class)*len(class))
+	for a, i := range class {
+		for b, j := range class {
+			dense[a*len(class)+b] = c.Routing[i][j]
+		}
+	}
+	for a, x := range gth(dense, len(class)) {
+		v.share[class[a]] = x
+	}
+	total := 0.0
+	for i := range k {
+		v.tokens[i] = 1
+		if i == c.Home && !c.RoutedKept {
+			v.tokens[i] = c.Routing[i][i]
+		}
+		v.tokenShare[i] = v.share[i] * v.tokens[i]
+		total += v.tokenShare[i]
+	}
+	for i := range k {
+		v.rows[i] = 1
+		if v.share[i] > 0 {
+			v.rows[i] = total / v.share[i]
+		}
+		v.tokenShare[i] /= total
+	}
+	return v
+}
+
+// stepRows is the whole number of rows of a step with b requests: the mean,
+// rounded, and never fewer than one row a request.
+func (v *visits) stepRows(model, b int) int {
+	return max(b, int(math.Round(float64(b)*v.rows[model])))
+}

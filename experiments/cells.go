@@ -1,0 +1,222 @@
+package experiments
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// formatVersion is part of every cell's key: it changes whenever the meaning
+// of a setting or of a stored figure does.
+const formatVersion = 1
+
+// maxCells bounds an experiment: more is a slip in a sweep.
+const maxCells = 100_000
+
+// Plan is a checked experiment: its cells in the order in which results list
+// them.
+type Plan struct {
+	Name     string // of the file, without folder and extension
+	Question string
+	On       []string
+	Systems  []string
+	Seeds    []uint64
+	Swept    []string // paths, in the order of the file
+	Plot     Plot
+	Points   []*Point
+	Cells    []Cell
+}
+
+// Point is one combination of swept values.
+type Point struct {
+	Spec     *Spec
+	Settings []Setting // all of them, in the order of the key table
+	Swept    []Setting // those that the experiment sweeps, in the order of Plan.Swept
+}
+
+// Cell is one run: a point, for one system, at one place, with one seed.
+type Cell struct {
+	Point  *Point
+	System string
+	On     string
+	Seed   uint64 // 0 for the chain, which draws nothing
+}
+
+// Key names what the cell computes: equal keys mean equal results. It depends
+// on the settings that matter to the cell's system, not on the file around
+// them; so cells that differ only in a threshold that their rule does not read
+// share one evaluation.
+func (c Cell) Key() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "format %d\nsystem %s\non %s\nseed %d\n", formatVersion, c.System, c.On, c.Seed)
+	for _, s := range c.Point.Settings {
+		if !UsesB(c.System) && strings.HasSuffix(s.Path, ".B") {
+			continue
+		}
+		fmt.Fprintf(h, "%s = %s\n", s.Path, s.Text())
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// UsesB reports whether a system's launch rule reads thresholds.
+func UsesB(system string) bool { return system == SystemTokenRouter }
+
+// Single is the index of the model that the system runs alone, or -1.
+func (c Cell) Single() int {
+	name, ok := strings.CutPrefix(c.System, singlePrefix)
+	if !ok {
+		return -1
+	}
+	return slices.IndexFunc(c.Point.Spec.Models, func(m Model) bool { return m.Name == name })
+}
+
+// plan expands the sweep. Every point is checked as if it were a file of its
+// own, and so may be wrong in its own way.
+func (d *document) plan() *Plan {
+	p := &Plan{
+		Question: get[string](d.values, "question"),
+		On:       listOr(d.values, "on"),
+		Systems:  listOr(d.values, "systems"),
+		Plot: Plot{
+			X:      get[string](d.values, "plot.x"),
+			Y:      get[string](d.values, "plot.y"),
+			Series: get[string](d.values, "plot.series"),
+			Facet:  get[string](d.values, "plot.facet"),
+			Kind:   get[string](d.values, "plot.kind"),
+		},
+	}
+	seeds, given := d.values["seeds"].([]int)
+	if !given {
+		seeds = keyAt["seeds"].def.([]int)
+	}
+	for _, s := range seeds {
+		p.Seeds = append(p.Seeds, uint64(s))
+	}
+	d.refuseRepeats("on", p.On)
+	d.refuseRepeats("systems", p.Systems)
+	d.refuseRepeats("seeds", p.Seeds)
+	d.checkSize(p)
+	if len(d.errs) > 0 {
+		return nil
+	}
+	for _, a := range d.axes {
+		p.Swept = append(p.Swept, a.path)
+	}
+	d.eachPoint(func(s settings, swept []Setting, origins map[string]origin) {
+		spec, found := resolve(s, d.voc.models)
+		for _, problem := range found {
+			d.errs = append(d.errs, d.located(problem, origins))
+		}
+		if spec != nil {
+			p.Points = append(p.Points, &Point{spec, s.list(d.voc.models), swept})
+		}
+	})
+	d.checkPlot(p)
+	p.Cells = cells(p)
+	return p
+}
+
+func listOr(s settings, path string) []string {
+	if v, given := s[path].([]string); given {
+		return v
+	}
+	return keyAt[path].def.([]string)
+}
+
+func refuseRepeated[T comparable](items []T) int {
+	for i := range items {
+		if slices.Contains(items[:i], items[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (d *document) refuseRepeats(path string, items any) {
+	i := -1
+	switch items := items.(type) {
+	case []string:
+		i = refuseRepeated(items)
+	case []uint64:
+		i = refuseRepeated(items)
+	}
+	if i >= 0 {
+		d.fail(problem{path: fmt.Sprintf("%s[%d]", path, i), msg: "is given twice"})
+	}
+}
+
+func (d *document) checkSize(p *Plan) {
+	total := len(p.On) * len(p.Systems) * len(p.Seeds)
+	for _, a := range d.axes {
+		if total *= len(a.values); total > maxCells {
+			d.failAt(origin{src: "sweep"}, "sweep", fmt.Sprintf("makes more than %d cells", maxCells), "sweep fewer values")
+			return
+		}
+	}
+}
+
+// eachPoint calls f for every combination of swept values; the last key
+// changes fastest.
+func (d *document) eachPoint(f func(settings, []Setting, map[string]origin)) {
+	at := make([]int, len(d.axes))
+	for {
+		s, origins := settings{}, map[string]origin{}
+		for path, v := range d.values {
+			s[path] = v
+		}
+		for path, o := range d.origin {
+			origins[path] = o
+		}
+		var swept []Setting
+		for i, a := range d.axes {
+			o := a.origin
+			o.src += fmt.Sprintf("[%d]", at[i])
+			s[a.path], origins[a.path] = a.values[at[i]], o
+			swept = append(swept, Setting{a.path, a.values[at[i]]})
+		}
+		f(s, swept, origins)
+		i := len(at) - 1
+		for ; i >= 0; i-- {
+			if at[i]++; at[i] < len(d.axes[i].values) {
+				break
+			}
+			at[i] = 0
+		}
+		if i < 0 {
+			return
+		}
+	}
+}
+
+// cells lists point by point, then by system, place and seed.
+func cells(p *Plan) []Cell {
+	var out []Cell
+	for _, point := range p.Points {
+		for _, system := range p.Systems {
+			for _, on := range p.On {
+				if on == OnChain {
+					out = append(out, Cell{Point: point, System: system, On: on})
+					continue
+				}
+				for _, seed := range p.Seeds {
+					out = append(out, Cell{point, system, on, seed})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// checkPlot refuses hints that name nothing.
+func (d *document) checkPlot(p *Plan) {
+	axes := append(slices.Clone(p.Swept), "system", "on")
+	for _, hint := range []struct{ path, value string }{
+		{"plot.x", p.Plot.X}, {"plot.series", p.Plot.Series}, {"plot.facet", p.Plot.Facet},
+	} {
+		if hint.value != "" && !slices.Contains(axes, hint.value) {
+			d.fail(problem{path: hint.path, msg: fmt.Sprintf("%q is neither swept nor system nor on", hint.value), hint: offer(hint.value, axes)})
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package experiments
+
+import "strings"
+
+// Places where a cell can be evaluated.
+const (
+	OnChain = "dtmc" // the Markov chain
+	OnSim   = "sim"  // the event simulator
+)
+
+// Systems that an experiment may compare. A single model is asked for as
+// "single:" and its name.
+const (
+	SystemTokenRouter = "tokenrouter"
+	SystemAsync       = "async"
+	SystemAlternate   = "alternate"
+	SystemLockstep    = "lockstep"
+	singlePrefix      = "single:"
+)
+
+// Workload kinds.
+const (
+	KindSteady = "steady" // n requests that never end
+	KindClosed = "closed" // n users, each sends the next request when one ends
+	KindScript = "script" // requests whose every token is written down
+)
+
+// What becomes of the token that the home sampled when it hands a request off.
+const (
+	TokenDropped = "dropped"
+	TokenKept    = "kept"
+)
+
+// Limits of the numbers in an experiment file: beyond what one machine
+// simulates in reasonable time and memory, but small enough that no sum of
+// them overflows.
+const (
+	maxModels   = 16
+	maxRequests = 1e9
+	maxUsers    = 65536
+	maxTokens   = 10e6
+	maxKV       = 1e9
+	maxMs       = 1e6
+	maxS        = 1e6
+)
+
+// keys is the one table of all keys: type, range, default, meaning. The order
+// is that of every listing. Keys that any other rule concerns are checked in
+// resolve.go.
+var keys = []key{
+	{path: "question", kind: kindString, doc: "what the experiment answers"},
+	{path: "on", kind: kindStrings, def: []string{OnChain, OnSim}, oneOf: choices(OnChain, OnSim), doc: "where to run"},
+	{path: "systems", kind: kindStrings, def: []string{SystemTokenRouter}, oneOf: systemNames, doc: "what to compare"},
+	{path: "seeds", kind: kindInts, max: 1e15, def: []int{1}, doc: "one run each; the chain draws nothing and runs once"},
+	{path: "home", kind: kindString, oneOf: modelNames, doc: "where requests enter; default: the first model"},
+
+	{path: "models.*.name", kind: kindString, doc: "letters, digits, - and _"},
+	{path: "models.*.profile", kind: kindString, oneOf: profileNames, doc: "measured step times"},
+	{path: "models.*.step_ms.base", kind: kindFloat, max: maxMs, doc: "instead of a profile: ms a step"},
+	{path: "models.*.step_ms.per_request", kind: kindFloat, max: maxMs, doc: "and ms for each request in it"},
+	{path: "models.*.step_ms.per_row", kind: kindFloat, max: maxMs, doc: "and ms for each token position fed"},
+	{path: "models.*.gpus", kind: kindInts, max: 4095, doc: "default: one of its own"},
+	{path: "models.*.B", kind: kindThreshold, min: 1, max: maxUsers, def: Threshold{1}, doc: "threshold; an array is a table over live requests"},
+	{path: "models.*.kv_tokens", kind: kindInt, min: 1, max: maxKV, def: 1_000_000, doc: "tokens of KV that fit"},
+	{path: "models.*.max_running", kind: kindInt, min: 1, max: maxUsers, def: 256, doc: "requests in a step"},
+	{path: "models.*.chunk_tokens", kind: kindInt, min: 2, max: maxTokens, def: 2048, doc: "rows in a step; more than max_running"},
+	{path: "models.*.block_tokens", kind: kindInt, min: 1, max: 4096, def: 16, doc: "tokens of a KV block"},
+
+	{path: "routing.algorithm", kind: kindString, def: "matrix", oneOf: algorithmNames, doc: "who decides"},
+	{path: "routing.matrix", kind: kindMatrix, max: 1, doc: "row i: chances that a decision at model i leads to each model"},
+	{path: "routing.routed_token", kind: kindString, def: TokenDropped, oneOf: choices(TokenDropped, TokenKept), doc: "the token sampled when a request leaves home"},
+	{path: "routing.small", kind: kindString, oneOf: modelNames, doc: "of a pair; default: the first model"},
+	{path: "routing.large", kind: kindString, oneOf: modelNames, doc: "of a pair; default: the last model"},
+	{path: "routing.threshold", kind: kindFloat, min: -1, max: 2, doc: "of the signal; default: the published one"},
+	{path: "routing.weights", kind: kindFloats, max: 1, doc: "me, fusion: one for each model"},
+	{path: "routing.mean_gap", kind: kindFloat, min: 1, max: maxTokens, doc: "bursty: decisions from one hand-off to the next"},
+	{path: "routing.gap_cv", kind: kindFloat, max: 1000, doc: "bursty: standard deviation / mean of gaps"},
+	{path: "routing.gap_lag1", kind: kindFloat, max: 1, doc: "bursty: correlation of successive gaps"},
+	{path: "routing.return_probability", kind: kindFloat, above: true, max: 1, doc: "bursty: chance to return after each token; default 1"},
+	{path: "routing.scripts", kind: kindStrings, doc: "script: one string for each request; S, L or a digit writes a token"},
+
+	{path: "handoff.ms", kind: kindFloat, max: maxMs, def: 0.0, doc: "time that a request is in transit"},
+
+	{path: "workload.kind", kind: kindString, def: KindSteady, oneOf: choices(KindSteady, KindClosed, KindScript), doc: ""},
+	{path: "workload.concurrency", kind: kindInt, min: 1, max: maxUsers, def: 8, doc: "users"},
+	{path: "workload.requests", kind: kindInt, min: 1, max: maxRequests, doc: "closed: end after so many; default: duration_s decides"},
+	{path: "workload.prompt_tokens", kind: kindLength, min: 1, max: maxTokens, def: Length{100, 100}, doc: ""},
+	{path: "workload.output_tokens", kind: kindLength, min: 1, max: maxTokens, def: Length{2048, 2048}, doc: "a number, or { min, max } for uniform"},
+	{path: "workload.duration_s", kind: kindFloat, above: true, max: maxS, def: 600.0, doc: "simulated time"},
+	{path: "workload.warmup_s", kind: kindFloat, max: maxS, def: 60.0, doc: "left out of the figures"},
+
+	{path: "scheduler.max_delay_ms", kind: kindFloat, max: maxMs, def: 0.0, doc: "an idle model waits for B no longer than this; 0: no bound"},
+	{path: "scheduler.queue_limit", kind: kindInt, min: 1, max: maxUsers, def: maxUsers, doc: "requests that wait for admission"},
+
+	{path: "dtmc.quantum_ms", kind: kindFloat, max: 1000, def: 0.0, doc: "the chain's unit of time; 0: chosen by the step times"},
+
+	{path: "plot.x", kind: kindString, doc: "hints for the plot: a swept key,"},
+	{path: "plot.y", kind: kindString, doc: "a figure,"},
+	{path: "plot.series", kind: kindString, doc: "a swept key, or system,"},
+	{path: "plot.facet", kind: kindString, doc: "the same,"},
+	{path: "plot.kind", kind: kindString, oneOf: choices("line", "bar", "heat"), doc: "line, bar or heat"},
+}
+
+func modelNames(v *vocabulary) []string     { return v.models }
+func profileNames(v *vocabulary) []string   { return v.profiles }
+func algorithmNames(v *vocabulary) []string { return v.algorithms }
+
+func systemNames(v *vocabulary) []string {
+	names := []string{SystemTokenRouter, SystemAsync, SystemAlternate, SystemLockstep}
+	for _, m := range v.models {
+		names = append(names, singlePrefix+m)
+	}
+	return names
+}
+
+var keyAt = func() map[string]*key {
+	at := map[string]*key{}
+	for i := range keys {
+		at[keys[i].path] = &keys[i]
+	}
+	return at
+}()
+
+// keyFor is the key that a path of an experiment names: models.large.B is
+// described by models.*.B.
+func keyFor(path string) *key {
+	if rest, ok := strings.CutPrefix(path, "models."); ok {
+		_, rest, _ = strings.Cut(rest, ".")
+		path = "models.*." + rest
+	}
+	return keyAt[path]
+}
+
+// isTable reports whether keys lie below pattern.
+func isTable(pattern string) bool {
+	for i := range keys {
+		if strings.HasPrefix(keys[i].path, pattern+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// children lists the key names directly below a table pattern, in the order of
+// the table; "" is the root.
+func children(pattern string) []string {
+	var names []string
+	prefix := pattern + "."
+	if pattern == "" {
+		prefix = ""
+		names = append(names, "models", "sweep")
+	}
+	for i := range keys {
+		rest, ok := strings.CutPrefix(keys[i].path, prefix)
+		if !ok {
+			continue
+		}
+		name, _, _ := strings.Cut(rest, ".")
+		if name != "*" && (len(names) == 0 || names[len(names)-1] != name) && !(pattern == "" && name == "models") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// expand lists the paths of pattern for the given models.
+func expand(pattern string, models []string) []string {
+	before, after, perModel := strings.Cut(pattern, "*")
+	if !perModel {
+		return []string{pattern}
+	}
+	paths := make([]string, len(models))
+	for i, m := range models {
+		paths[i] = before + m + after
+	}
+	return paths
+}
+
+// withDefaults fills what values leaves out.
+func withDefaults(values map[string]any, models []string) {
+	for i := range keys {
+		for m, path := range expand(keys[i].path, models) {
+			if _, given := values[path]; given {
+				continue
+			}
+			switch keys[i].path {
+			case "home":
+				values[path] = models[0]
+			case "models.*.gpus":
+				values[path] = []int{m}
+			default:
+				if keys[i].def != nil {
+					values[path] = keys[i].def
+				}
+			}
+		}
+	}
+}

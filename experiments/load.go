@@ -1,0 +1,111 @@
+package experiments
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// Load checks the experiment in src, which was read from file, with the
+// settings in set ("path=value", the value in TOML) put over it. A set path
+// that the file sweeps is no longer swept. The error is a SpecErrors and lists
+// everything that is wrong.
+func Load(file string, src []byte, set ...string) (*Plan, error) {
+	d := read(file, src)
+	for _, s := range set {
+		d.set(s)
+	}
+	if len(d.errs) > 0 {
+		return nil, d.errs.sorted()
+	}
+	plan := d.plan()
+	if len(d.errs) > 0 {
+		return nil, d.errs.sorted()
+	}
+	plan.Name = strings.TrimSuffix(filepath.Base(file), ".toml")
+	return plan, nil
+}
+
+// set puts one value from the command line over those of the file.
+func (d *document) set(text string) {
+	at := origin{fromSet: true}
+	path, value, ok := strings.Cut(text, "=")
+	path = strings.TrimSpace(path)
+	if !ok || path == "" {
+		d.failAt(at, "", fmt.Sprintf("%q is not path=value", text), "for example --set models.large.B=4")
+		return
+	}
+	if swept, ok := strings.CutPrefix(path, "sweep."); ok {
+		swept = strings.Trim(swept, `"`)
+		if v, ok := d.parse(path, value, nil); ok {
+			d.dropAxis(swept)
+			d.addAxis(swept, v, at)
+		}
+		return
+	}
+	k := d.settable(path, at, path)
+	if k == nil {
+		return
+	}
+	v, ok := d.parse(path, value, k)
+	if !ok {
+		return
+	}
+	d.dropAxis(path)
+	d.replaceStepTimes(path)
+	d.store(k, path, v, at)
+}
+
+// parse reads a TOML value. Words need no quotes where k wants a string, and
+// no brackets where it wants several.
+func (d *document) parse(path, text string, k *key) (any, bool) {
+	doc := map[string]any{}
+	if err := toml.Unmarshal([]byte("v = "+text), &doc); err == nil && len(doc) == 1 {
+		if _, isString := doc["v"].(string); !isString || k == nil || k.kind != kindStrings {
+			return doc["v"], true
+		}
+		text = doc["v"].(string)
+	}
+	text = strings.TrimSpace(text)
+	if k != nil && k.kind == kindString {
+		return text, true
+	}
+	if k != nil && k.kind == kindStrings && !strings.HasPrefix(text, "[") {
+		var items []any
+		for _, word := range strings.Split(text, ",") {
+			items = append(items, strings.TrimSpace(word))
+		}
+		return items, true
+	}
+	d.failAt(origin{fromSet: true}, path, fmt.Sprintf("%q is not a TOML value", text), "")
+	return nil, false
+}
+
+func (d *document) dropAxis(path string) {
+	for i, a := range d.axes {
+		if a.path == path {
+			d.axes = append(d.axes[:i:i], d.axes[i+1:]...)
+			return
+		}
+	}
+}
+
+// replaceStepTimes makes room for a profile where step_ms was given, and the
+// other way round: whoever sets one means it to replace the other.
+func (d *document) replaceStepTimes(path string) {
+	model, ok := modelOf(path)
+	if !ok {
+		return
+	}
+	at := "models." + model + "."
+	switch rest := strings.TrimPrefix(path, at); {
+	case rest == "profile":
+		for _, part := range []string{"base", "per_request", "per_row"} {
+			delete(d.values, at+"step_ms."+part)
+		}
+	case strings.HasPrefix(rest, "step_ms."):
+		delete(d.values, at+"profile")
+	}
+}

@@ -1,0 +1,150 @@
+package experiments
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/experiments/internal/locate"
+)
+
+// resolve fills defaults in, checks what concerns more than one key, and
+// builds the Spec of one cell.
+func resolve(s settings, models []string) (*Spec, []problem) {
+	withDefaults(s, models)
+	var found []problem
+	fail := func(path, hint, format string, args ...any) {
+		found = append(found, problem{path: path, msg: fmt.Sprintf(format, args...), hint: hint})
+	}
+	for _, m := range models {
+		checkModel(s, m, fail)
+	}
+	checkWorkload(s, fail)
+	if len(found) == 0 {
+		checkRouting(s, models, fail)
+	}
+	if len(found) > 0 {
+		return nil, found
+	}
+	return build(s, models), nil
+}
+
+type failFunc func(path, hint, format string, args ...any)
+
+func checkModel(s settings, model string, fail failFunc) {
+	at := "models." + model + "."
+	profile, stepMs := get[string](s, at+"profile"), hasStepMs(s, model)
+	switch {
+	case profile == "" && !stepMs:
+		fail("models."+model, "give a profile, or step_ms = { base = 4.0, per_request = 0.05 }", "lacks its step times")
+	case profile != "" && stepMs:
+		fail(at+"profile", "remove one of them", "step times are given twice: profile and step_ms")
+	case stepMs:
+		lowest := 0.0
+		for _, part := range []string{"base", "per_request", "per_row"} {
+			lowest += get[float64](s, at+"step_ms."+part)
+		}
+		// A step lasts at least one nanosecond, so that time moves on.
+		if lowest < 1e-6 {
+			fail(at+"step_ms", "raise base", "a step must last at least 1 ns, got %s ms", formatFloat(lowest))
+		}
+	}
+	chunk, running := get[int](s, at+"chunk_tokens"), get[int](s, at+"max_running")
+	if chunk <= running {
+		fail(at+"chunk_tokens", fmt.Sprintf("at least %d, or lower max_running", running+1),
+			"must be more than max_running %d, so that prefill gets on beside a full batch, got %d", running, chunk)
+	}
+	kv, block := get[int](s, at+"kv_tokens"), get[int](s, at+"block_tokens")
+	if kv < block {
+		fail(at+"kv_tokens", "", "must hold at least one block of %d tokens, got %d", block, kv)
+	} else if prompt := get[Length](s, "workload.prompt_tokens").Max; kv/block*block < prompt+1 {
+		fail(at+"kv_tokens", "raise it, or shorten workload.prompt_tokens",
+			"must hold a prompt of %d tokens and one more, got %d in blocks of %d", prompt, kv, block)
+	}
+	seen := map[int]bool{}
+	for i, gpu := range get[[]int](s, at+"gpus") {
+		if seen[gpu] {
+			fail(locate.Index(at+"gpus", i), "", "GPU %d is given twice", gpu)
+		}
+		seen[gpu] = true
+	}
+}
+
+func checkWorkload(s settings, fail failFunc) {
+	kind := get[string](s, "workload.kind")
+	duration, warmup := get[float64](s, "workload.duration_s"), get[float64](s, "workload.warmup_s")
+	if kind != KindScript && warmup >= duration {
+		fail("workload.duration_s", "lower warmup_s or raise duration_s",
+			"must be more than warmup_s %s, got %s", formatFloat(warmup), formatFloat(duration))
+	}
+	if _, given := s["workload.requests"]; given && kind != KindClosed {
+		fail("workload.requests", `remove it, or write kind = "closed"`, "has no meaning for kind %q, whose requests are not counted", kind)
+	}
+	isScript := get[string](s, "routing.algorithm") == "script"
+	if isScript != (kind == KindScript) {
+		fail("workload.kind", `routing.algorithm = "script" and workload.kind = "script" go together`,
+			"%q does not fit routing.algorithm %q", kind, get[string](s, "routing.algorithm"))
+	}
+	if prompt := get[Length](s, "workload.prompt_tokens"); isScript && prompt.Min != prompt.Max {
+		fail("workload.prompt_tokens", "", "must be one number: scripts need one length for all prompts")
+	}
+}
+
+func checkRouting(s settings, models []string, fail failFunc) {
+	const path = "routing.matrix"
+	if m, given := s[path].([][]float64); given {
+		if !checkMatrix(m, models, fail) {
+			return
+		}
+	} else if len(models) == 1 && get[string](s, "routing.algorithm") == "matrix" {
+		s[path] = [][]float64{{1}}
+	}
+	_, err := build(s, models).NewAlgorithm()
+	var field *algorithms.FieldError
+	switch {
+	case err == nil:
+	case errors.As(err, &field):
+		at := "routing." + field.Field
+		if field.Field == "models" {
+			at = "routing.algorithm"
+		}
+		fail(at, "", "%s", field.Problem)
+	default:
+		fail("routing", "", "%v", err)
+	}
+}
+
+// rowSlack is how far a row's sum may be from 1: decimal fractions that
+// people write sum to 1 within a few roundings.
+const rowSlack = 1e-9
+
+func checkMatrix(m [][]float64, models []string, fail failFunc) bool {
+	const path = "routing.matrix"
+	if len(m) != len(models) {
+		fail(path, "", "must have one row for each of %d models, got %d rows", len(models), len(m))
+		return false
+	}
+	ok := true
+	for i, row := range m {
+		at := locate.Index(path, i)
+		if len(row) != len(models) {
+			fail(at, "", "must have one entry for each of %d models, got %d", len(models), len(row))
+			ok = false
+			continue
+		}
+		sum := 0.0
+		for _, p := range row {
+			sum += p
+		}
+		if math.Abs(sum-1) > rowSlack {
+			hint := ""
+			if stay := row[i] + 1 - sum; stay >= 0 && stay <= 1 {
+				hint = fmt.Sprintf("for example %s as the chance to stay at %s", formatFloat(math.Round(stay*1e9)/1e9), models[i])
+			}
+			fail(at, hint, "must sum to 1, got %s", formatFloat(math.Round(sum*1e12)/1e12))
+			ok = false
+		}
+	}
+	return ok
+}

@@ -1,0 +1,202 @@
+package experiments
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tokenrouter/tokenrouter/algorithms"
+)
+
+// Spec is one fully resolved set of settings: what an evaluator needs besides
+// system, place and seed. Models are named by index, counted from 0.
+type Spec struct {
+	Models    []Model
+	Home      int
+	Routing   Routing
+	HandoffMs float64
+	Workload  Workload
+	Scheduler Scheduler
+	DTMC      DTMC
+}
+
+// Model is one model of an experiment. Exactly one of Profile and StepMs says
+// how long its steps take.
+type Model struct {
+	Name        string
+	Profile     string
+	StepMs      *StepMs
+	GPUs        []int
+	B           Threshold
+	KVTokens    int
+	MaxRunning  int
+	ChunkTokens int
+	BlockTokens int
+}
+
+// StepMs is a linear step time, in milliseconds.
+type StepMs struct{ Base, PerRequest, PerRow float64 }
+
+// Routing says who decides where a request goes. Fields that the algorithm
+// does not read are zero.
+type Routing struct {
+	Algorithm    string
+	Matrix       [][]float64 // [from][to]; rows sum to 1
+	KeepToken    bool        // the token sampled when a request leaves home
+	Small, Large int         // the pair, by index
+	Threshold    *float64
+	Weights      []float64
+	MeanGap      float64
+	GapCV        float64
+	GapLag1      float64
+	ReturnProb   float64 // 0: always
+	Scripts      []string
+}
+
+// Workload says what is asked of the system.
+type Workload struct {
+	Kind         string
+	Concurrency  int
+	Requests     int // 0: DurationS decides
+	PromptTokens Length
+	OutputTokens Length
+	DurationS    float64
+	WarmupS      float64
+}
+
+// Scheduler holds settings of the scheduler that all models share.
+type Scheduler struct {
+	MaxDelayMs float64 // 0: no bound
+	QueueLimit int
+}
+
+// DTMC holds settings of the Markov chain.
+type DTMC struct{ QuantumMs float64 } // 0: chosen by the step times
+
+// Plot holds hints for the plot of an experiment; each may be empty.
+type Plot struct{ X, Y, Series, Facet, Kind string }
+
+// settings are checked values by path.
+type settings map[string]any
+
+func get[T any](s settings, path string) T {
+	v, _ := s[path].(T)
+	return v
+}
+
+// build turns checked values into a Spec. It expects defaults to be filled in.
+func build(s settings, models []string) *Spec {
+	spec := &Spec{
+		HandoffMs: get[float64](s, "handoff.ms"),
+		Routing:   buildRouting(s, models),
+		Workload: Workload{
+			Kind:         get[string](s, "workload.kind"),
+			Concurrency:  get[int](s, "workload.concurrency"),
+			Requests:     get[int](s, "workload.requests"),
+			PromptTokens: get[Length](s, "workload.prompt_tokens"),
+			OutputTokens: get[Length](s, "workload.output_tokens"),
+			DurationS:    get[float64](s, "workload.duration_s"),
+			WarmupS:      get[float64](s, "workload.warmup_s"),
+		},
+		Scheduler: Scheduler{
+			MaxDelayMs: get[float64](s, "scheduler.max_delay_ms"),
+			QueueLimit: get[int](s, "scheduler.queue_limit"),
+		},
+		DTMC: DTMC{QuantumMs: get[float64](s, "dtmc.quantum_ms")},
+	}
+	spec.Home = slices.Index(models, get[string](s, "home"))
+	for _, name := range models {
+		spec.Models = append(spec.Models, buildModel(s, name))
+	}
+	return spec
+}
+
+func buildRouting(s settings, models []string) Routing {
+	r := Routing{
+		Algorithm:  get[string](s, "routing.algorithm"),
+		Matrix:     get[[][]float64](s, "routing.matrix"),
+		KeepToken:  get[string](s, "routing.routed_token") == TokenKept,
+		Large:      len(models) - 1,
+		Weights:    get[[]float64](s, "routing.weights"),
+		MeanGap:    get[float64](s, "routing.mean_gap"),
+		GapCV:      get[float64](s, "routing.gap_cv"),
+		GapLag1:    get[float64](s, "routing.gap_lag1"),
+		ReturnProb: get[float64](s, "routing.return_probability"),
+		Scripts:    get[[]string](s, "routing.scripts"),
+	}
+	if t, ok := s["routing.threshold"].(float64); ok {
+		r.Threshold = &t
+	}
+	if i := slices.Index(models, get[string](s, "routing.small")); i >= 0 {
+		r.Small = i
+	}
+	if i := slices.Index(models, get[string](s, "routing.large")); i >= 0 {
+		r.Large = i
+	}
+	return r
+}
+
+func buildModel(s settings, name string) Model {
+	at := "models." + name + "."
+	m := Model{
+		Name:        name,
+		Profile:     get[string](s, at+"profile"),
+		GPUs:        get[[]int](s, at+"gpus"),
+		B:           get[Threshold](s, at+"B"),
+		KVTokens:    get[int](s, at+"kv_tokens"),
+		MaxRunning:  get[int](s, at+"max_running"),
+		ChunkTokens: get[int](s, at+"chunk_tokens"),
+		BlockTokens: get[int](s, at+"block_tokens"),
+	}
+	if hasStepMs(s, name) {
+		m.StepMs = &StepMs{
+			Base:       get[float64](s, at+"step_ms.base"),
+			PerRequest: get[float64](s, at+"step_ms.per_request"),
+			PerRow:     get[float64](s, at+"step_ms.per_row"),
+		}
+	}
+	return m
+}
+
+func hasStepMs(s settings, model string) bool {
+	for path := range s {
+		if strings.HasPrefix(path, "models."+model+".step_ms.") {
+			return true
+		}
+	}
+	return false
+}
+
+// list writes the settings of one cell in the order of the key table.
+func (s settings) list(models []string) []Setting {
+	var out []Setting
+	for i := range keys {
+		for _, path := range expand(keys[i].path, models) {
+			if v, ok := s[path]; ok && isSetting(path) {
+				out = append(out, Setting{path, v})
+			}
+		}
+	}
+	return out
+}
+
+// isSetting tells settings, which a sweep may change from cell to cell, from
+// keys that concern the experiment as a whole.
+func isSetting(path string) bool {
+	switch path {
+	case "question", "on", "systems", "seeds":
+		return false
+	}
+	return !strings.HasPrefix(path, "plot.") && !(strings.HasPrefix(path, "models.") && strings.HasSuffix(path, ".name"))
+}
+
+// NewAlgorithm makes the routing algorithm. Errors are *algorithms.FieldError.
+func (s *Spec) NewAlgorithm() (algorithms.Algorithm, error) {
+	r := &s.Routing
+	return algorithms.New(r.Algorithm, algorithms.Params{
+		Models: len(s.Models), Small: r.Small, Large: r.Large,
+		Threshold: r.Threshold, Weights: r.Weights,
+		Matrix: r.Matrix, RoutedKept: r.KeepToken,
+		MeanGap: r.MeanGap, GapCV: r.GapCV, GapLag1: r.GapLag1, ReturnProb: r.ReturnProb,
+		Scripts: r.Scripts, PromptTokens: s.Workload.PromptTokens.Min,
+	})
+}

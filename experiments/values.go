@@ -1,0 +1,102 @@
+package experiments
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Length is a number of tokens: fixed when Min equals Max, otherwise drawn
+// uniformly from Min to Max, both included.
+type Length struct{ Min, Max int }
+
+// Mean is the expected length.
+func (l Length) Mean() float64 { return float64(l.Min+l.Max) / 2 }
+
+// Threshold is the B of one model: entry i is asked for while i+1 requests are
+// live, the last one beyond. One entry does not depend on the load.
+type Threshold []int
+
+// Setting is one resolved key of an experiment. Value has the Go type that its
+// key's kind names.
+type Setting struct {
+	Path  string
+	Value any
+}
+
+// Text writes the value as TOML.
+func (s Setting) Text() string { return tomlText(s.Value) }
+
+// tomlText writes a value, checked or as decoded, as TOML.
+func tomlText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return strconv.Quote(v)
+	case int:
+		return strconv.Itoa(v)
+	case float64:
+		return formatFloat(v)
+	case Length:
+		if v.Min == v.Max {
+			return strconv.Itoa(v.Min)
+		}
+		return fmt.Sprintf("{ min = %d, max = %d }", v.Min, v.Max)
+	case Threshold:
+		if len(v) == 1 {
+			return strconv.Itoa(v[0])
+		}
+		return tomlList(v)
+	case []string:
+		return tomlList(v)
+	case []int:
+		return tomlList(v)
+	case []float64:
+		return tomlList(v)
+	case [][]float64:
+		return tomlList(v)
+	case []any:
+		return tomlList(v)
+	}
+	return fmt.Sprint(v)
+}
+
+func tomlList[T any](items []T) string {
+	parts := make([]string, len(items))
+	for i, item := range items {
+		parts[i] = tomlText(item)
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+func formatFloat(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+
+// jsonValue writes a checked value as JSON.
+func jsonValue(v any) []byte {
+	switch typed := v.(type) {
+	case Length:
+		if typed.Min != typed.Max {
+			return fmt.Appendf(nil, `{"min":%d,"max":%d}`, typed.Min, typed.Max)
+		}
+		v = typed.Min
+	case Threshold:
+		if len(typed) == 1 {
+			v = typed[0]
+		}
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("experiments: a checked setting is not JSON: " + err.Error())
+	}
+	return text
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,128 @@
+package scheduler
+
+// onArrived takes a client's request, or refuses it.
+func (c *Core) onArrived(a *Arrival) {
+	if _, known := c.byID[a.ID]; known {
+		panic("scheduler: a request id arrived twice")
+	}
+	if len(a.Prompt) == 0 || a.MaxTokens < 1 {
+		panic("scheduler: an arrival needs a prompt and room for a token")
+	}
+	switch {
+	case c.draining:
+		c.refuse(a.ID, ReasonDraining)
+		return
+	case !c.fitsEverywhere(len(a.Prompt) + 1):
+		c.refuse(a.ID, ReasonTooLong)
+		return
+	case c.admitted >= c.cfg.MaxRunning[c.me] && len(c.arrived) >= c.cfg.QueueLimit:
+		c.refuse(a.ID, ReasonQueueFull)
+		return
+	}
+	s, r := c.slot(a.ID)
+	r.home, r.seed, r.arrivedNs = c.me, a.Seed, c.nowNs
+	r.prompt, r.budget = len(a.Prompt), a.MaxTokens
+	r.eos = append(r.eos, a.EOS...)
+	r.ids.ids = append(r.ids.ids, a.Prompt...)
+	r.stayStart = r.prompt
+	for range c.models {
+		r.anchors = append(r.anchors, 0)
+	}
+	r.anchors[c.me] = r.prompt
+	c.enter(r, queued)
+	r.waitSinceNs = c.nowNs
+	c.queueArrival(s)
+}
+
+// queueArrival keeps the admission queue in order of age, so that arrivals of
+// one instant may be stepped in any order.
+func (c *Core) queueArrival(s int32) {
+	c.arrived = append(c.arrived, s)
+	for i := len(c.arrived) - 1; i > 0 && c.slots[s].older(&c.slots[c.arrived[i-1]]); i-- {
+		c.arrived[i], c.arrived[i-1] = c.arrived[i-1], s
+	}
+}
+
+func (c *Core) refuse(id RequestID, why Reason) {
+	c.out = append(c.out, Message{Kind: Refuse, Request: id, Reason: why})
+}
+
+// fitsEverywhere reports whether every model that the algorithm may visit has
+// a pool for that many tokens.
+func (c *Core) fitsEverywhere(tokens int) bool {
+	blocks := c.kv.blocksFor(max(tokens, c.cfg.HoldContext))
+	for _, pool := range c.cfg.KVTokens {
+		if blocks > pool/c.cfg.BlockTokens {
+			return false
+		}
+	}
+	return true
+}
+
+// admit gives free places to the oldest arrivals.
+func (c *Core) admit() {
+	n := 0
+	for n < len(c.arrived) && c.admitted < c.cfg.MaxRunning[c.me] {
+		s := c.arrived[n]
+		n++
+		r := &c.slots[s]
+		c.admitted++
+		c.liveDelta++
+		r.admissionWaitNs = c.nowNs - r.waitSinceNs
+		c.makeReady(s)
+	}
+	c.arrived = append(c.arrived[:0], c.arrived[n:]...)
+}
+
+// onPeerArrived takes a request that came to be extended here.
+func (c *Core) onPeerArrived(req *PeerReq) {
+	s, known := c.byID[req.ID]
+	if !known {
+		if req.Start != 0 {
+			panic("scheduler: a new peer request must bring all its tokens")
+		}
+		var r *request
+		s, r = c.slot(req.ID)
+		r.home, r.seed, r.arrivedNs, r.prompt = req.Home, req.Seed, req.ArrivedNs, req.Prompt
+		r.eos = append(r.eos, req.EOS...)
+	}
+	r := &c.slots[s]
+	if known && r.state != away {
+		panic("scheduler: a peer request arrived while the request was here")
+	}
+	c.take(r, req)
+	r.stayStart = r.ids.len()
+	r.anchors[c.me] = r.ids.len()
+	c.makeReady(s)
+	c.recycle(req)
+}
+
+// take appends the suffix that req brings and what travels with it.
+func (c *Core) take(r *request, req *PeerReq) {
+	if have := r.ids.len(); req.Start > have {
+		panic("scheduler: a suffix leaves a gap")
+	} else if req.Start < have {
+		c.forgetFrom(r, req.Start)
+	}
+	r.ids.ids = append(r.ids.ids, req.Suffix...)
+	r.anchors = append(r.anchors[:0], req.Anchors...)
+	r.extra = append(r.extra[:0], req.Extra...)
+	r.budget, r.hops = req.Budget, req.Hops
+}
+
+// forgetFrom takes back the tokens from pos on, and their KV: home has not
+// accepted them. A block that others may have found is not written again.
+func (c *Core) forgetFrom(r *request, pos int) {
+	r.ids.truncate(pos)
+	if r.fed <= pos {
+		return
+	}
+	r.fed = pos
+	if keep := pos / c.cfg.BlockTokens; keep < r.published {
+		c.kv.release(r.blocks[keep:])
+		c.freed = true
+		r.blocks = r.blocks[:keep]
+		r.published = keep
+		r.fed = keep * c.cfg.BlockTokens
+	}
+}

@@ -1,0 +1,308 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tokenrouter/tokenrouter/algorithms"
+)
+
+// Config fixes one core. MaxRunning and KVTokens are indexed by model, because
+// Clamp and admission look at all of them; the rest is the core's own.
+type Config struct {
+	Model       int // index of this core's model
+	Algorithm   algorithms.Algorithm
+	Rule        Rule
+	Thresholds  Thresholds
+	MaxRunning  []int // requests in a step, and admitted at a home, at most
+	KVTokens    []int // size of each model's KV pool
+	BlockTokens int   // tokens in a KV block
+	ChunkTokens int   // rows in a step at most; more than MaxRunning
+	QueueLimit  int   // arrivals that may wait for admission
+	PrefixReuse bool  // share the KV of equal prompts
+	// HoldContext, if above 0, is the context that every request counts with,
+	// however many tokens it has: the steady workload that the chain computes.
+	HoldContext int
+}
+
+func (c *Config) validate() error {
+	k := len(c.MaxRunning)
+	switch {
+	case k == 0 || len(c.KVTokens) != k:
+		return fmt.Errorf("scheduler: MaxRunning has %d entries and KVTokens %d, want one a model", k, len(c.KVTokens))
+	case c.Model < 0 || c.Model >= k:
+		return fmt.Errorf("scheduler: Model is %d of %d", c.Model, k)
+	case c.Algorithm == nil || c.Rule == nil:
+		return errors.New("scheduler: Algorithm and Rule must be set")
+	case c.BlockTokens < 1 || c.QueueLimit < 0 || c.HoldContext < 0:
+		return errors.New("scheduler: BlockTokens must be at least 1, QueueLimit and HoldContext at least 0")
+	case c.ChunkTokens <= c.MaxRunning[c.Model]:
+		return fmt.Errorf("scheduler: ChunkTokens is %d, want more than MaxRunning (%d), or decodes starve prefills",
+			c.ChunkTokens, c.MaxRunning[c.Model])
+	}
+	for m := range k {
+		if c.MaxRunning[m] < 1 || c.KVTokens[m] < c.BlockTokens {
+			return fmt.Errorf("scheduler: model %d: MaxRunning must be at least 1 and KVTokens at least one block", m)
+		}
+	}
+	return c.Thresholds.Validate(k)
+}
+
+// Core is the scheduler of one subserver. One goroutine owns it.
+type Core struct {
+	cfg    Config
+	models int
+	me     int
+	stream bool // tokens may go to the client before a visit ends
+	gated  bool // the rule reads peers
+	reuse  bool // equal prompts share KV
+	kv     *kvPool
+	blocks int // in the pool
+
+	slots   []request
+	unused  []int32
+	byID    map[RequestID]int32
+	ready   []int32 // by (ready since, id)
+	kvWait  []int32 // by age
+	arrived []int32 // admission queue, first come first served
+	peerReq []*PeerReq
+
+	batch    []Entry
+	busy     bool
+	admitted int
+	draining bool
+	freed    bool // blocks may have come free for the KV queue since it was last asked
+
+	nowNs     int64
+	live      int
+	liveDelta int
+	inForce   []int // thresholds of all models, after Clamp
+	peers     []PeerLoad
+	lastRan   int
+	told      PeerLoad // what peers last heard of this core
+	wakeNs    int64    // last WakeAt asked for
+
+	victims []int32
+	load    Load
+	out     []Message
+}
+
+// New makes a core.
+func New(cfg Config) (*Core, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	c := &Core{
+		cfg: cfg, models: len(cfg.MaxRunning), me: cfg.Model,
+		stream: algorithms.AcceptsAll(cfg.Algorithm), gated: cfg.Rule.NeedsPeers(),
+		byID: map[RequestID]int32{}, lastRan: -1,
+	}
+	c.reuse = cfg.PrefixReuse && cfg.HoldContext == 0
+	c.blocks = cfg.KVTokens[c.me] / cfg.BlockTokens
+	c.kv = newKVPool(c.blocks, cfg.BlockTokens, c.reuse)
+	c.peers = make([]PeerLoad, c.models)
+	c.setLive(0)
+	return c, nil
+}
+
+// Step takes one event in and returns what it causes. The messages are valid
+// until the next call.
+func (c *Core) Step(ev *Event) []Message {
+	if ev.AtNs < c.nowNs {
+		panic(fmt.Sprintf("scheduler: %v at %d ns after an event at %d ns", ev.Kind, ev.AtNs, c.nowNs))
+	}
+	c.nowNs = ev.AtNs
+	c.out = c.out[:0]
+	switch ev.Kind {
+	case Arrived:
+		c.onArrived(ev.Arrival)
+	case PeerArrived:
+		c.onPeerArrived(ev.Req)
+	case PeerReturned:
+		c.onPeerReturned(ev.Req)
+	case StepDone:
+		c.onStepDone(ev.Results)
+	case PeerState:
+		c.onPeerState(ev.Peer, PeerLoad{ev.Busy, ev.Ready})
+	case LiveChanged:
+		c.setLive(ev.Live)
+	case Wake:
+		// The time alone matters: the driver asks Launch next.
+	case Aborted:
+		c.onEnd(ev.Request, ReasonAbort)
+	case Stop:
+		c.onEnd(ev.Request, ReasonStop)
+	case Released:
+		c.onReleased(ev.Request)
+	case Drain:
+		c.draining = true
+	default:
+		panic("scheduler: unknown event")
+	}
+	c.settle()
+	return c.out
+}
+
+// settle ends a call: blocks and places that came free go to those who wait
+// for them, and the others are told what changed.
+func (c *Core) settle() {
+	if len(c.kvWait) > 0 && c.freed {
+		c.serveKVQueue()
+	}
+	c.freed = false
+	if len(c.arrived) > 0 {
+		c.admit()
+	}
+	if c.liveDelta != 0 {
+		c.out = append(c.out, Message{Kind: Live, Delta: c.liveDelta})
+		c.liveDelta = 0
+	}
+	if c.gated {
+		if now := (PeerLoad{c.busy, len(c.ready)}); now != c.told {
+			c.told = now
+			c.peers[c.me] = now
+			c.out = append(c.out, Message{Kind: State, Busy: now.Busy, Ready: now.Ready})
+		}
+	}
+}
+
+func (c *Core) onPeerState(peer int, now PeerLoad) {
+	if c.peers[peer].Busy && !now.Busy {
+		c.lastRan = peer
+	}
+	c.peers[peer] = now
+}
+
+func (c *Core) setLive(n int) {
+	if n == c.live && c.inForce != nil {
+		return
+	}
+	c.live = n
+	c.inForce = Clamp(c.inForce, c.cfg.Thresholds.For(n), c.cfg.MaxRunning, n)
+}
+
+// B is the threshold in force for this model.
+func (c *Core) B() int { return c.inForce[c.me] }
+
+// Idle reports whether the core holds no request of its own and none that is
+// here now: after a Drain, that it may go.
+func (c *Core) Idle() bool {
+	return c.admitted == 0 && len(c.arrived) == 0 && len(c.ready) == 0 && len(c.kvWait) == 0 && !c.busy
+}
+
+// slot takes an unused slot.
+func (c *Core) slot(id RequestID) (int32, *request) {
+	var s int32
+	if n := len(c.unused); n > 0 {
+		s = c.unused[n-1]
+		c.unused = c.unused[:n-1]
+	} else {
+		s = int32(len(c.slots))
+		c.slots = append(c.slots, request{})
+	}
+	c.byID[id] = s
+	r := &c.slots[s]
+	r.id = id
+	return s, r
+}
+
+// drop frees a slot and what it holds.
+func (c *Core) drop(s int32) {
+	r := &c.slots[s]
+	c.dropKV(r)
+	for _, req := range r.early {
+		c.recycle(req)
+	}
+	c.enter(r, free)
+	delete(c.byID, r.id)
+	r.reset()
+	c.unused = append(c.unused, s)
+}
+
+func (c *Core) dropKV(r *request) {
+	if len(r.blocks) > 0 {
+		c.kv.release(r.blocks)
+		c.freed = true
+	}
+	r.blocks = r.blocks[:0]
+	r.published = 0
+	r.fed = 0
+}
+
+// enter is the only place that changes a state.
+func (c *Core) enter(r *request, to state) {
+	if mayFollow[r.state]&(1<<to) == 0 {
+		panic(fmt.Sprintf("scheduler: request %d cannot go from %v to %v", r.id, r.state, to))
+	}
+	if r.state == kvQueued {
+		c.liveDelta++
+	} else if to == kvQueued {
+		c.liveDelta--
+	}
+	r.state = to
+}
+
+// makeReady puts a request among those that the next step may take.
+func (c *Core) makeReady(s int32) {
+	r := &c.slots[s]
+	c.enter(r, ready)
+	r.readySinceNs = c.nowNs
+	c.ready = append(c.ready, s)
+	// Requests that become ready at one instant stand in order of id, so that
+	// the order of that instant's events cannot matter.
+	for i := len(c.ready) - 1; i > 0; i-- {
+		p := &c.slots[c.ready[i-1]]
+		if p.readySinceNs < r.readySinceNs || p.id < r.id {
+			break
+		}
+		c.ready[i], c.ready[i-1] = c.ready[i-1], s
+	}
+	if c.tooLong(r.ids.len()) {
+		c.outgrown(s)
+	}
+}
+
+func (c *Core) tooLong(tokens int) bool {
+	return c.cfg.HoldContext == 0 && c.kv.blocksFor(tokens) > c.blocks
+}
+
+// leaveQueues takes a request out of the list that its state puts it in.
+func (c *Core) leaveQueues(s int32) {
+	switch c.slots[s].state {
+	case ready:
+		c.ready = without(c.ready, s)
+	case kvQueued:
+		c.kvWait = without(c.kvWait, s)
+	case queued:
+		c.arrived = without(c.arrived, s)
+	}
+}
+
+func without(list []int32, s int32) []int32 {
+	for i, v := range list {
+		if v == s {
+			return append(list[:i], list[i+1:]...)
+		}
+	}
+	panic("scheduler: a request is missing from its queue")
+}
+
+// newPeerReq takes a recycled peer request or makes one.
+func (c *Core) newPeerReq() *PeerReq {
+	if n := len(c.peerReq); n > 0 {
+		req := c.peerReq[n-1]
+		c.peerReq = c.peerReq[:n-1]
+		return req
+	}
+	return new(PeerReq)
+}
+
+// recycled is how many spent peer requests a core keeps: more only pile up
+// where a mesh sends one way round.
+const recycled = 256
+
+func (c *Core) recycle(req *PeerReq) {
+	if len(c.peerReq) < recycled {
+		c.peerReq = append(c.peerReq, req)
+	}
+}

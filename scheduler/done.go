@@ -1,0 +1,174 @@
+package scheduler
+
+import "github.com/tokenrouter/tokenrouter/algorithms"
+
+// onStepDone takes in the end of the step in flight.
+func (c *Core) onStepDone(results []Result) {
+	if !c.busy || len(results) != len(c.batch) {
+		panic("scheduler: StepDone does not answer the step in flight")
+	}
+	c.busy = false
+	c.lastRan = c.me
+	c.freed = true // in-flight requests were out of reach of the KV queue
+	for i := range results {
+		c.finishEntry(&c.batch[i], &results[i])
+	}
+	c.batch = c.batch[:0]
+}
+
+func (c *Core) finishEntry(e *Entry, res *Result) {
+	if res.ID != e.ID || res.Sampled != e.Samples {
+		panic("scheduler: a result does not match its entry")
+	}
+	s := e.Slot
+	r := &c.slots[s]
+	if r.state == ended {
+		c.drop(s)
+		return
+	}
+	r.fed += len(e.Tokens)
+	if !res.Sampled {
+		c.makeReady(s)
+		return
+	}
+	c.publish(r)
+	to := res.Dest.Model()
+	if to >= c.models {
+		panic("scheduler: Route names a model that is not there")
+	}
+	if to >= 0 && to != c.me {
+		c.leave(s, res, to)
+		return
+	}
+	r.extra = append(r.extra[:0], res.Extra...)
+	c.keepToken(r, res.Token)
+	switch {
+	case c.isOver(r):
+		c.finishHere(s)
+	case r.home == c.me:
+		c.makeReady(s)
+	default:
+		if c.stream {
+			c.bringHome(r, algorithms.Running)
+		}
+		c.makeReady(s)
+	}
+}
+
+// publish lets other requests find the KV of the prompt as soon as all of it
+// is there: prompts are what requests share. The rest follows when it ends.
+func (c *Core) publish(r *request) {
+	size := c.cfg.BlockTokens
+	if !c.reuse || (r.published+1)*size > r.prompt {
+		return
+	}
+	full := r.prompt / size
+	c.kv.publish(r.ids.span(0, full*size), r.blocks[:full], r.published)
+	r.published = full
+}
+
+// keepToken appends a token that was sampled here; at home the client sees it.
+func (c *Core) keepToken(r *request, t Token) {
+	r.ids.push(t)
+	r.budget--
+	r.anchors[c.me] = r.ids.len()
+	if r.home == c.me {
+		end := r.ids.len()
+		c.out = append(c.out, Message{Kind: Emit, Request: r.id, Start: end - 1,
+			Tokens: r.ids.from(end - 1), Writer: c.me})
+	}
+	if c.cfg.HoldContext > 0 && len(r.ids.ids) >= forgetTokens {
+		c.forgetOld(r)
+	}
+}
+
+// forgetTokens bounds the ids that a never-ending request keeps.
+const forgetTokens = 4096
+
+func (c *Core) forgetOld(r *request) {
+	keep := r.fed
+	for _, a := range r.anchors {
+		keep = min(keep, a)
+	}
+	if keep > r.ids.base {
+		r.ids.forget(keep)
+	}
+}
+
+func (c *Core) isOver(r *request) bool {
+	return r.budget <= 0 || r.ends(r.ids.ids[len(r.ids.ids)-1])
+}
+
+func (c *Core) overReason(r *request) Reason {
+	if r.ends(r.ids.ids[len(r.ids.ids)-1]) {
+		return ReasonStop
+	}
+	return ReasonLength
+}
+
+// finishHere ends a request whose last token was written here.
+func (c *Core) finishHere(s int32) {
+	r := &c.slots[s]
+	if r.home == c.me {
+		c.endAtHome(s, c.overReason(r))
+		return
+	}
+	c.bringHome(r, algorithms.Finished)
+	c.enter(r, away)
+}
+
+// leave hands a request to another model.
+func (c *Core) leave(s int32, res *Result, to int) {
+	r := &c.slots[s]
+	req := c.newPeerReq()
+	req.ID, req.Home, req.From, req.Seed = r.id, r.home, c.me, r.seed
+	req.Extra = append(req.Extra[:0], res.Extra...)
+	dep := algorithms.Departure{From: c.me, To: to, Home: r.home, Position: r.ids.len(), Token: res.Token}
+	if c.cfg.Algorithm.Send(dep, req) {
+		c.keepToken(r, res.Token)
+		if c.isOver(r) {
+			c.recycle(req)
+			c.finishHere(s)
+			return
+		}
+	}
+	r.hops++
+	switch {
+	case r.home == c.me:
+		c.pack(r, req, algorithms.Visit, to)
+		c.out = append(c.out, Message{Kind: Send, Request: r.id, To: to, Req: req})
+		c.enter(r, pending)
+	case to == r.home:
+		r.extra = append(r.extra[:0], req.Extra...)
+		c.recycle(req)
+		c.bringHome(r, algorithms.Returned)
+		c.enter(r, away)
+	default:
+		if c.stream && r.anchors[r.home] < r.ids.len() {
+			c.bringHome(r, algorithms.Running)
+		}
+		c.pack(r, req, algorithms.Visit, to)
+		c.out = append(c.out, Message{Kind: Send, Request: r.id, To: to, Req: req})
+		c.enter(r, away)
+	}
+}
+
+// bringHome sends home the tokens that it does not have yet.
+func (c *Core) bringHome(r *request, status algorithms.Status) {
+	req := c.newPeerReq()
+	req.Extra = append(req.Extra[:0], r.extra...)
+	c.pack(r, req, status, r.home)
+	c.out = append(c.out, Message{Kind: Return, Request: r.id, To: r.home, Req: req})
+}
+
+// pack fills in all of req but Extra; its suffix is what `to` has not seen.
+func (c *Core) pack(r *request, req *PeerReq, status algorithms.Status, to int) {
+	n := r.ids.len()
+	req.ID, req.Home, req.From, req.Status, req.Seed = r.id, r.home, c.me, status, r.seed
+	req.Start = r.anchors[to]
+	req.Suffix = append(req.Suffix[:0], r.ids.from(req.Start)...)
+	r.anchors[to] = n
+	req.Anchors = append(req.Anchors[:0], r.anchors...)
+	req.Prompt, req.Budget, req.EOS = r.prompt, r.budget, append(req.EOS[:0], r.eos...)
+	req.ArrivedNs, req.Hops = r.arrivedNs, r.hops
+}

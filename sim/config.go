@@ -1,0 +1,159 @@
+// Package sim is the discrete-event simulator: a driver that gives the
+// scheduler's cores virtual time. One core per model runs exactly the code
+// that the real runtime runs; only the forward step is replaced by the time
+// that a profile says it takes, and signals by a routing algorithm that needs
+// none or a source that the caller hands in.
+package sim
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/internal/steptime"
+	"github.com/tokenrouter/tokenrouter/scheduler"
+)
+
+// Model is one subserver to simulate.
+type Model struct {
+	Name        string
+	Time        steptime.StepTime
+	MaxRunning  int // requests in a step at most
+	ChunkTokens int // rows in a step at most; more than MaxRunning
+	KVTokens    int
+	BlockTokens int
+}
+
+// Config is one run. The same Config gives the same Result, bit for bit.
+type Config struct {
+	Models     []Model
+	Algorithm  algorithms.Algorithm
+	Source     Source // nil: no signals, tokens made up from seed and position
+	Rule       scheduler.Rule
+	Thresholds scheduler.Thresholds
+	HandoffNs  int64 // transit of a hand-off between two models, either way
+	Workload   Workload
+	Seed       uint64
+	QueueLimit int      // arrivals that may wait at a home; 0 means 1,000,000
+	Observer   Observer // nil: nobody watches
+}
+
+// Source stands in for a model's forward: it sets v.Token and the signals that
+// the algorithm needs. It must be a function of v alone.
+type Source interface {
+	Sample(v *algorithms.View)
+}
+
+// Kind is a kind of workload.
+type Kind uint8
+
+const (
+	// Steady keeps Users requests that never end and all arrive at time 0.
+	// For step times and KV each counts with prompt + output/2
+	// tokens of context, as in the Markov chain.
+	Steady Kind = iota
+	// Closed has Users users who each send the next request when the last
+	// one has ended.
+	Closed
+	// Listed sends the requests of a list.
+	Listed
+)
+
+// Workload says which requests arrive when. A run ends at DurationNs, or when
+// all requests of a Closed or Listed workload have ended.
+type Workload struct {
+	Kind       Kind
+	Home       int // model where requests enter; Listed requests name their own
+	Users      int
+	Requests   int // Closed: in all; 0 means no end but DurationNs
+	PromptMin  int // Closed: prompt tokens are drawn uniformly from PromptMin
+	PromptMax  int // to PromptMax, output tokens likewise; Steady uses the
+	OutputMin  int // means
+	OutputMax  int
+	List       []Request
+	DurationNs int64 // 0 means no end but the workload's own
+	WarmupNs   int64 // figures count what happens later
+}
+
+// Request is one request of a Listed workload.
+type Request struct {
+	ArrivalNs    int64
+	Home         int
+	PromptTokens int
+	OutputTokens int
+	Seed         uint64
+}
+
+// Observer sees a run as it goes. Its slices are valid during the call only.
+type Observer interface {
+	// Stepped tells of a step that ended: the requests in it, how many rows
+	// they fed, and the threshold in force when it started.
+	Stepped(model int, startNs, endNs int64, batch *scheduler.Batch, threshold int)
+	// Event and Messages tell what went into a core and came out of it.
+	Event(model int, ev *scheduler.Event)
+	Messages(model int, atNs int64, out []scheduler.Message)
+}
+
+const defaultQueueLimit = 1_000_000
+
+func (c *Config) validate() error {
+	if len(c.Models) == 0 || c.Algorithm == nil || c.Rule == nil {
+		return errors.New("sim: Models, Algorithm and Rule must be set")
+	}
+	if c.HandoffNs < 0 {
+		return errors.New("sim: HandoffNs must not be negative")
+	}
+	for i, m := range c.Models {
+		if m.Time == nil {
+			return fmt.Errorf("sim: model %d has no step time", i)
+		}
+	}
+	return c.Workload.validate(c.Models)
+}
+
+func (w *Workload) validate(models []Model) error {
+	switch {
+	case w.WarmupNs < 0 || w.DurationNs < 0 || w.DurationNs > 0 && w.DurationNs <= w.WarmupNs:
+		return errors.New("sim: DurationNs must be longer than WarmupNs")
+	case w.Kind == Listed:
+		for i, r := range w.List {
+			if r.Home < 0 || r.Home >= len(models) || r.PromptTokens < 1 || r.OutputTokens < 1 || r.ArrivalNs < 0 {
+				return fmt.Errorf("sim: request %d of the list: home, prompt, output or arrival out of range", i)
+			}
+		}
+		return nil
+	case w.Home < 0 || w.Home >= len(models):
+		return fmt.Errorf("sim: Home is %d of %d models", w.Home, len(models))
+	case w.Users < 1 || w.PromptMin < 1 || w.PromptMax < w.PromptMin || w.OutputMin < 1 || w.OutputMax < w.OutputMin:
+		return errors.New("sim: Users, PromptMin and OutputMin must be at least 1, PromptMax and OutputMax at least those")
+	case w.DurationNs == 0 && (w.Kind == Steady || w.Requests == 0):
+		return errors.New("sim: a workload without end needs a DurationNs")
+	case w.Kind == Steady:
+		return w.validateSteady(models)
+	}
+	return nil
+}
+
+// validateSteady makes sure that no request waits for KV or a place, since the
+// workload stands for n requests that all run.
+func (w *Workload) validateSteady(models []Model) error {
+	for _, m := range models {
+		if w.Users > m.MaxRunning {
+			return fmt.Errorf("sim: steady workload: %d users, but max_running of %s is %d", w.Users, m.Name, m.MaxRunning)
+		}
+		blocks := (w.holdContext() + m.BlockTokens - 1) / m.BlockTokens
+		if w.Users*blocks > m.KVTokens/m.BlockTokens {
+			return fmt.Errorf("sim: steady workload: %d users of %d tokens exceed kv_tokens of %s, %d",
+				w.Users, w.holdContext(), m.Name, m.KVTokens)
+		}
+	}
+	return nil
+}
+
+// holdContext is the context that a steady request counts with, else 0.
+func (w *Workload) holdContext() int {
+	if w.Kind != Steady {
+		return 0
+	}
+	return (w.PromptMin+w.PromptMax)/2 + (w.OutputMin+w.OutputMax)/4
+}

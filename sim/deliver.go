@@ -1,0 +1,118 @@
+package sim
+
+import (
+	"github.com/tokenrouter/tokenrouter/scheduler"
+)
+
+// carryOut does what a core asked for (duty 5).
+func (w *world) carryOut(m int, out []scheduler.Message) {
+	if w.cfg.Observer != nil {
+		w.cfg.Observer.Messages(m, w.nowNs, out)
+	}
+	for i := range out {
+		msg := &out[i]
+		switch msg.Kind {
+		case scheduler.Emit:
+			w.rec.Emitted(&w.load.record(msg.Request).times, w.nowNs, int64(len(msg.Tokens)), msg.Writer)
+		case scheduler.Send:
+			w.ship(msg.To, scheduler.Event{Kind: scheduler.PeerArrived, Req: msg.Req})
+		case scheduler.Return:
+			w.ship(msg.To, scheduler.Event{Kind: scheduler.PeerReturned, Req: msg.Req})
+		case scheduler.Release:
+			w.ship(msg.To, scheduler.Event{Kind: scheduler.Released, Request: msg.Request})
+		case scheduler.Finish:
+			w.ended(m, msg.Request, msg.Reason == scheduler.ReasonAbort)
+		case scheduler.Refuse:
+			w.ended(m, msg.Request, true)
+		case scheduler.WakeAt:
+			w.clock.set(m, scheduler.Event{Kind: scheduler.Wake, AtNs: msg.AtNs})
+		case scheduler.State:
+			w.tellPeers(m, msg)
+		case scheduler.Live:
+			w.live += msg.Delta
+			w.liveMoved = true
+		case scheduler.Retract:
+			// The metrics see it as waiting for KV; an Observer sees it as such.
+		}
+	}
+}
+
+// ship delivers between two models, after the transit time if there is one.
+func (w *world) ship(to int, ev scheduler.Event) {
+	ev.AtNs = w.nowNs + w.cfg.HandoffNs
+	if w.cfg.HandoffNs > 0 {
+		w.transit++
+		w.clock.set(to, ev)
+		return
+	}
+	w.inbox = append(w.inbox, due{model: to, event: ev})
+}
+
+func (w *world) tellPeers(m int, msg *scheduler.Message) {
+	for p := range w.nodes {
+		if p != m {
+			w.inbox = append(w.inbox, due{model: p, event: scheduler.Event{
+				Kind: scheduler.PeerState, AtNs: w.nowNs, Peer: m, Busy: msg.Busy, Ready: msg.Ready}})
+		}
+	}
+}
+
+// ended closes a request's record; a closed user sends the next one at once.
+func (w *world) ended(m int, id scheduler.RequestID, aborted bool) {
+	rec := w.load.record(id)
+	if rec.over {
+		panic("sim: a request ended twice")
+	}
+	rec.over = true
+	w.load.open--
+	w.rec.Ended(&rec.times, w.nowNs, aborted)
+	if w.cfg.Workload.Kind == Closed {
+		w.arriveNext(int(rec.user), int(rec.turn)+1)
+	}
+}
+
+func (w *world) firstArrivals() {
+	if w.cfg.Workload.Kind == Listed {
+		for i := range w.cfg.Workload.List {
+			r := &w.cfg.Workload.List[i]
+			a := w.load.listed(i)
+			w.load.record(a.ID).times.ArrivedNs = r.ArrivalNs
+			w.load.open++
+			own := a
+			own.Prompt = append([]scheduler.Token(nil), a.Prompt...)
+			w.clock.set(r.Home, scheduler.Event{Kind: scheduler.Arrived, AtNs: r.ArrivalNs, Arrival: &own})
+		}
+		return
+	}
+	for u := range w.cfg.Workload.Users {
+		w.arriveNext(u, 0)
+	}
+}
+
+// arriveNext lets a user's next request arrive at this instant.
+func (w *world) arriveNext(user, turn int) {
+	a, ok := w.load.next(user, turn)
+	if !ok {
+		return
+	}
+	w.load.record(a.ID).times.ArrivedNs = w.nowNs
+	w.load.open++
+	own := a
+	own.Prompt = append([]scheduler.Token(nil), a.Prompt...)
+	w.inbox = append(w.inbox, due{model: w.cfg.Workload.Home, event: scheduler.Event{
+		Kind: scheduler.Arrived, AtNs: w.nowNs, Arrival: &own}})
+}
+
+func (w *world) result() *Result {
+	busy := make([]int64, len(w.nodes))
+	for m := range w.nodes {
+		if n := &w.nodes[m]; n.endNs != never {
+			busy[m] = w.nowNs - max(n.startNs, w.cfg.Workload.WarmupNs)
+		}
+	}
+	users := 0
+	if w.cfg.Workload.Kind == Steady {
+		users = w.cfg.Workload.Users
+	}
+	return &Result{Summary: w.rec.Summary(w.nowNs, busy, users), EndNs: w.nowNs, Events: w.events}
+}

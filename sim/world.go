@@ -1,0 +1,298 @@
+package sim
+
+import (
+	"math"
+
+	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/internal/metrics"
+	"github.com/tokenrouter/tokenrouter/scheduler"
+)
+
+// Result is what a run showed.
+type Result struct {
+	metrics.Summary
+	EndNs  int64 // when it ended
+	Events int64 // events stepped and steps run
+}
+
+// Run simulates. The error is about cfg.
+func Run(cfg Config) (*Result, error) {
+	w, err := newWorld(cfg)
+	if err != nil {
+		return nil, err
+	}
+	w.run()
+	return w.result(), nil
+}
+
+// node is one core with its step in flight.
+type node struct {
+	core    *scheduler.Core
+	batch   scheduler.Batch
+	startNs int64
+	endNs   int64 // of the step in flight; never if there is none
+	lastNs  int64 // end of the last step
+	b       int   // threshold in force at the start
+	stays   []stay
+}
+
+const never = math.MaxInt64
+
+// stay is what the simulator knows of a request at a core: where this stay
+// ends and where the request ends, so that a token costs two comparisons.
+type stay struct {
+	id    scheduler.RequestID
+	start int // -1 until asked
+	leave int // position of the decision that leaves
+	dest  algorithms.Dest
+	last  int // position of the token that ends the request
+}
+
+// world is the driver of all cores. It follows the duties of package
+// scheduler, cited by number.
+type world struct {
+	cfg   Config
+	nodes []node
+	load  load
+	rec   *metrics.Recorder
+	stays algorithms.StaySource // nil: ask Route every time
+	gated bool
+
+	nowNs     int64
+	clock     clock
+	inbox     []due // events of this instant
+	live      int
+	liveMoved bool
+	transit   int // hand-offs on the clock
+	results   []scheduler.Result
+	view      algorithms.View
+	events    int64
+	cause     metrics.Cause // what a ready request of an idle model waits for
+}
+
+func newWorld(cfg Config) (*world, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.QueueLimit == 0 {
+		cfg.QueueLimit = defaultQueueLimit
+	}
+	w := &world{cfg: cfg, gated: cfg.Rule.NeedsPeers(), cause: metrics.CauseThreshold}
+	if w.gated {
+		w.cause = metrics.CausePeer
+	}
+	if cfg.Source == nil {
+		w.stays, _ = cfg.Algorithm.(algorithms.StaySource)
+	}
+	w.rec = metrics.NewRecorder(len(cfg.Models), cfg.Workload.WarmupNs)
+	w.load = load{work: &w.cfg.Workload, seed: cfg.Seed}
+	maxRunning, kv := make([]int, len(cfg.Models)), make([]int, len(cfg.Models))
+	for i, m := range cfg.Models {
+		maxRunning[i], kv[i] = m.MaxRunning, m.KVTokens
+	}
+	for i, m := range cfg.Models {
+		core, err := scheduler.New(scheduler.Config{
+			Model: i, Algorithm: cfg.Algorithm, Rule: cfg.Rule, Thresholds: cfg.Thresholds,
+			MaxRunning: maxRunning, KVTokens: kv, BlockTokens: m.BlockTokens, ChunkTokens: m.ChunkTokens,
+			QueueLimit: cfg.QueueLimit, PrefixReuse: true, HoldContext: cfg.Workload.holdContext(),
+		})
+		if err != nil {
+			return nil, err
+		}
+		w.nodes = append(w.nodes, node{core: core, endNs: never})
+	}
+	return w, nil
+}
+
+// run plays instants until the workload or its duration ends.
+func (w *world) run() {
+	w.firstArrivals()
+	w.instant()
+	limit := w.cfg.Workload.DurationNs
+	for {
+		next := w.next()
+		if next == never || limit > 0 && next > limit {
+			break
+		}
+		w.nowNs = next
+		for len(w.clock.heap) > 0 && w.clock.heap[0].atNs == next {
+			d := w.clock.pop()
+			if d.event.Kind == scheduler.PeerArrived || d.event.Kind == scheduler.PeerReturned || d.event.Kind == scheduler.Released {
+				w.transit--
+			}
+			w.inbox = append(w.inbox, d)
+		}
+		for m := range w.nodes {
+			if w.nodes[m].endNs == next {
+				w.endStep(m)
+			}
+		}
+		w.instant()
+	}
+	if limit > 0 {
+		w.nowNs = limit
+	}
+}
+
+func (w *world) next() int64 {
+	next := int64(never)
+	if len(w.clock.heap) > 0 {
+		next = w.clock.heap[0].atNs
+	}
+	for m := range w.nodes {
+		next = min(next, w.nodes[m].endNs)
+	}
+	return next
+}
+
+// instant steps what is due now, then asks the cores to launch, until nothing
+// more happens at this instant (duties 2 and 3). All cores are asked before
+// any message of a launch is delivered.
+func (w *world) instant() {
+	for {
+		w.deliverAll()
+		if w.gated && w.transit > 0 {
+			return // duty 7
+		}
+		started := false
+		for m := range w.nodes {
+			started = w.launch(m) || started
+		}
+		if len(w.inbox) == 0 && !w.liveMoved && !started {
+			return
+		}
+	}
+}
+
+// deliverAll steps the events of this instant until none is left.
+func (w *world) deliverAll() {
+	for len(w.inbox) > 0 || w.liveMoved {
+		for i := 0; i < len(w.inbox); i++ {
+			d := &w.inbox[i]
+			w.step(d.model, &d.event)
+		}
+		w.inbox = w.inbox[:0]
+		if w.liveMoved { // duty 6
+			w.liveMoved = false
+			for m := range w.nodes {
+				w.step(m, &scheduler.Event{Kind: scheduler.LiveChanged, AtNs: w.nowNs, Live: w.live})
+			}
+		}
+	}
+}
+
+func (w *world) step(m int, ev *scheduler.Event) {
+	w.events++
+	if w.cfg.Observer != nil {
+		w.cfg.Observer.Event(m, ev)
+	}
+	w.carryOut(m, w.nodes[m].core.Step(ev))
+}
+
+// launch asks one core to start a step.
+func (w *world) launch(m int) bool {
+	n := &w.nodes[m]
+	if n.endNs != never {
+		return false
+	}
+	batch, out, ok := n.core.Launch()
+	if len(out) > 0 {
+		w.carryOut(m, out)
+	}
+	if !ok {
+		return false
+	}
+	n.batch, n.startNs, n.b = batch, w.nowNs, n.core.B()
+	n.endNs = w.nowNs + w.cfg.Models[m].Time.Ns(len(batch.Entries), batch.Rows, batch.ContextTokens)
+	for i := range batch.Entries {
+		w.countWaiting(n, &batch.Entries[i])
+	}
+	return true
+}
+
+// countWaiting splits what a request waited for this step by cause.
+func (w *world) countWaiting(n *node, e *scheduler.Entry) {
+	if e.ReadySinceNs < w.nowNs {
+		idleSince := max(e.ReadySinceNs, n.lastNs)
+		w.rec.Waited(metrics.CauseStep, idleSince-e.ReadySinceNs, w.nowNs)
+		w.rec.Waited(w.cause, w.nowNs-idleSince, w.nowNs)
+	}
+	if e.KVWaitNs|e.AdmissionWaitNs != 0 {
+		w.rec.Waited(metrics.CauseKV, e.KVWaitNs, w.nowNs)
+		w.rec.Waited(metrics.CauseAdmission, e.AdmissionWaitNs, w.nowNs)
+	}
+}
+
+// endStep answers a batch: sampled tokens and Route's decisions (duty 4).
+func (w *world) endStep(m int) {
+	n := &w.nodes[m]
+	w.results = w.results[:0]
+	for i := range n.batch.Entries {
+		e := &n.batch.Entries[i]
+		res := scheduler.Result{ID: e.ID, Sampled: e.Samples}
+		if e.Samples {
+			w.decide(m, n, e, &res)
+		}
+		w.results = append(w.results, res)
+	}
+	w.rec.Ran(m, n.startNs, w.nowNs, len(n.batch.Entries), n.batch.Rows, n.b)
+	if w.cfg.Observer != nil {
+		w.cfg.Observer.Stepped(m, n.startNs, w.nowNs, &n.batch, n.b)
+	}
+	n.endNs, n.lastNs = never, w.nowNs
+	w.step(m, &scheduler.Event{Kind: scheduler.StepDone, AtNs: w.nowNs, Results: w.results})
+}
+
+// decide fills in the token and where the request goes.
+func (w *world) decide(m int, n *node, e *scheduler.Entry, res *scheduler.Result) {
+	for int(e.Slot) >= len(n.stays) {
+		n.stays = append(n.stays, stay{})
+	}
+	st := &n.stays[e.Slot]
+	if st.id != e.ID || st.start != e.StayStart {
+		w.beginStay(m, st, e)
+	}
+	if w.stays == nil {
+		w.route(m, st, e, res)
+		return
+	}
+	res.Token = madeUp(e.Seed, e.Position, purposeToken)
+	if e.Position >= st.last {
+		res.Token = eos
+	}
+	if e.Position >= st.leave {
+		res.Dest = st.dest
+	}
+}
+
+func (w *world) beginStay(m int, st *stay, e *scheduler.Entry) {
+	*st = stay{id: e.ID, start: e.StayStart, last: w.load.record(e.ID).last, leave: math.MaxInt}
+	if w.stays == nil {
+		return
+	}
+	v := &w.view
+	*v = algorithms.View{Request: e.ID, Seed: e.Seed, Model: m, Home: e.Home,
+		Position: e.StayStart, StayStart: e.StayStart, Hops: e.Hops}
+	kept, dest := w.stays.Stay(v)
+	st.leave, st.dest = e.StayStart+kept, dest
+}
+
+// route asks the algorithm about one token.
+func (w *world) route(m int, st *stay, e *scheduler.Entry, res *scheduler.Result) {
+	v := &w.view
+	*v = algorithms.View{Request: e.ID, Seed: e.Seed, Model: m, Home: e.Home, Position: e.Position,
+		StayStart: e.StayStart, Hops: e.Hops, Extra: append(v.Extra[:0], e.Extra...)}
+	if w.cfg.Source != nil {
+		w.cfg.Source.Sample(v)
+	} else {
+		v.Token = madeUp(e.Seed, e.Position, purposeToken)
+	}
+	if e.Position >= st.last {
+		v.Token = eos
+	}
+	res.Dest = w.cfg.Algorithm.Route(v)
+	res.Token = v.Token
+	if len(v.Extra) > 0 {
+		res.Extra = append([]float64(nil), v.Extra...)
+	}
+}
