@@ -89,7 +89,7 @@ func (p *predictor) setQuantum(quantumNs int64) error {
 	if c.maxStates == 0 {
 		c.maxStates = defaultMaxStates
 	}
-	c.maxTransitions = transitionsPerState * c.maxStates
+	c.maxTransitions = min(transitionsPerState*c.maxStates, math.MaxInt32) // flow counts them in 32 bits
 	c.peers = make([]scheduler.PeerLoad, k)
 	c.maxBatch = make([]int, k)
 	for m := range k {
