@@ -55,7 +55,7 @@ func TestAnySystem(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := newVisits(&cfg)
-		close := func(what string, got, want float64) {
+		same := func(what string, got, want float64) {
 			if !(math.Abs(got-want) <= 1e-8*(1+math.Abs(want))) {
 				t.Fatalf("%s: %v, want %v", what, got, want)
 			}
@@ -66,9 +66,9 @@ func TestAnySystem(t *testing.T) {
 		shares, users, bound := 0.0, got.ThroughputTokPerS/1e3*(got.WaitingStepMs+got.WaitingThresholdMs+got.WaitingPeerMs), 0.0
 		for m, model := range cfg.Models {
 			stepS := float64(model.Time.Ns(1, 1, 0)) / 1e9
-			close("token share", got.TokenShare[m], v.tokenShare[m])
+			same("token share", got.TokenShare[m], v.tokenShare[m])
 			shares += got.TokenShare[m]
-			close("utilisation", got.Utilisation[m], got.StepsPerS[m]*stepS)
+			same("utilisation", got.Utilisation[m], got.StepsPerS[m]*stepS)
 			users += got.StepsPerS[m] * got.MeanBatch[m] * stepS
 			bound = max(bound, float64(cfg.Users)/stepS)
 			if limit := float64(cfg.maxBatch(m)); got.MeanBatch[m] > limit+1e-9 {
@@ -78,10 +78,10 @@ func TestAnySystem(t *testing.T) {
 				t.Fatalf("utilisation %v", got.Utilisation[m])
 			}
 		}
-		close("sum of token shares", shares, 1)
+		same("sum of token shares", shares, 1)
 		// Little: requests in flight and waiting are all there are.
-		close("users", users, float64(cfg.Users))
-		close("TPOT", got.MeanTPOTMs*got.PerUserTokPerS, 1e3)
+		same("users", users, float64(cfg.Users))
+		same("TPOT", got.MeanTPOTMs*got.PerUserTokPerS, 1e3)
 		if got.ThroughputTokPerS > bound*(1+1e-9) {
 			t.Fatalf("throughput %v above %v, a token of every user in each of the shortest steps", got.ThroughputTokPerS, bound)
 		}

@@ -2,6 +2,7 @@ package dtmc
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -142,7 +143,7 @@ func (s *search) try(b []int) (float64, error) {
 	}
 	r, err := s.p.predict(b)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("thresholds %v: %w", b, err)
 	}
 	s.tried[string(packed)] = len(s.points)
 	s.points = append(s.points, Point{

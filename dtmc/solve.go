@@ -16,6 +16,8 @@ const (
 	// agreement is the distance |πa - πb|₁ of the two starts at which the
 	// iteration ends.
 	agreement = 1e-10
+	// goodDistance is what iterating must reach where elimination could take over.
+	goodDistance = 1e-8
 	// acceptedGap is the largest relative difference of the starts' throughputs,
 	// and of their distributions, that is still called converged when the
 	// sweeps are used up.
@@ -64,7 +66,7 @@ func (s *solver) solve(f *flow) (solution, error) {
 		return s.eliminate(f), nil
 	}
 	sol, err := s.iterate(f, maxSweeps)
-	if err != nil && len(f.keys) <= gthRescueStates {
+	if (err != nil || sol.distance > goodDistance) && len(f.keys) <= gthRescueStates {
 		return s.eliminate(f), nil
 	}
 	return sol, err
@@ -116,9 +118,12 @@ func (s *solver) eliminate(f *flow) solution {
 	return solution{pi: s.pi, method: methodGTH, residual: s.residual(f)}
 }
 
-// begin finds the border and puts the whole probability of the first start on
-// the state with the most requests at home, of the second on the one with the
-// fewest.
+// begin finds the border and sets the starts: one puts all probability on the
+// state with the most requests at home; the other half on the one with the
+// fewest, half on all states alike. The spread half matters: with a return
+// probability of 1 and p = 0.999, all requests at home and all away are two
+// moments of one pattern that lasts for ages before it breaks into another, and
+// both starts would agree on its throughput, which is not the long run's.
 func (s *solver) begin(f *flow) {
 	n := len(f.keys)
 	s.sweeps = 0
@@ -142,8 +147,11 @@ func (s *solver) begin(f *flow) {
 			fewest = i
 		}
 	}
+	for i := range s.arriving {
+		s.arriving[i][1] = 0.5 / float64(n)
+	}
 	s.arriving[most][0] = 1
-	s.arriving[fewest][1] = 1
+	s.arriving[fewest][1] += 0.5
 	for a := range 2 {
 		s.z[a], s.r[a] = resize(s.z[a], len(s.border)), resize(s.r[a], len(s.border))
 	}

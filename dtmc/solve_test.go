@@ -50,7 +50,7 @@ func exploreOnly(t testing.TB, cfg Config) *predictor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.stationary(cfg.inForce(nil)); err != nil {
+	if err := p.arrange(cfg.inForce(nil)); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -166,6 +166,47 @@ func TestNearlySeparateHalves(t *testing.T) {
 		t.Errorf("iteration accepted %v, want %v", got.pi, want)
 	}
 	if err != nil && !errors.Is(err, ErrSlowMixing) {
+		t.Errorf("got %v, want ErrSlowMixing", err)
+	}
+}
+
+// With a return probability of 1 and p near 1, patterns of groups that move
+// together last for ages. Iterating must not take the first one for the long
+// run: either it gets there or it refuses, and then elimination answers.
+func TestLastingPatterns(t *testing.T) {
+	refused := 0
+	for _, n := range []int{4, 8, 12, 16} {
+		for _, p := range []float64{.99, .9999, 1 - 1e-6} {
+			for _, b := range []int{1, n / 2} {
+				cfg := ratio427(p, 1, n, 1, b)
+				f := &exploreOnly(t, cfg).flow
+				if len(f.keys) > 400 {
+					continue
+				}
+				var a, b solver
+				want := a.eliminate(f)
+				got, err := b.iterate(f, 300)
+				if err != nil {
+					refused++
+				} else if d := distance(want.pi, got.pi); d > 1e-5 {
+					t.Errorf("n %d p %v: accepted a distribution off by %.1e", n, p, d)
+				}
+				if r := mustPredict(t, cfg); err != nil && r.Method != methodGTH {
+					t.Errorf("n %d p %v: solved by %s where iterating is refused", n, p, r.Method)
+				}
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("no pattern was refused: the cells are too easy to test anything")
+	}
+}
+
+// All moves certain, and two patterns of different throughput, each for ever.
+func TestPatternsForEver(t *testing.T) {
+	cfg := pair(linear{base: 2}, linear{base: 9}, 1, 1, 4, 2, 1)
+	cfg.Models[0].MaxRunning, cfg.Models[1].MaxRunning = 3, 2
+	if _, err := Predict(cfg); !errors.Is(err, ErrSlowMixing) {
 		t.Errorf("got %v, want ErrSlowMixing", err)
 	}
 }
