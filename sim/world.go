@@ -164,8 +164,24 @@ func (w *world) instant() {
 	}
 }
 
-// deliverAll steps the events of this instant until none is left.
+// deliverAll steps the events of this instant and settles the cores until
+// nothing is left.
 func (w *world) deliverAll() {
+	for {
+		w.stepAll()
+		for m := range w.nodes {
+			if out := w.nodes[m].core.Settle(); len(out) > 0 {
+				w.carryOut(m, out)
+			}
+		}
+		if len(w.inbox) == 0 && !w.liveMoved {
+			return
+		}
+	}
+}
+
+// stepAll steps the events of this instant.
+func (w *world) stepAll() {
 	for len(w.inbox) > 0 || w.liveMoved {
 		for i := 0; i < len(w.inbox); i++ {
 			d := &w.inbox[i]
