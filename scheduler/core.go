@@ -323,6 +323,11 @@ func (c *Core) enter(r *request, to state) {
 // makeReady puts a request among those that the next step may take.
 func (c *Core) makeReady(s int32) {
 	r := &c.slots[s]
+	if n := r.ids.len(); r.fed == n {
+		// Back without a new token: the last one is fed again, since its forward
+		// is what samples the next.
+		c.unfeed(r, n-1)
+	}
 	c.enter(r, ready)
 	r.readySinceNs = c.nowNs
 	c.ready = append(c.ready, s)
