@@ -95,7 +95,10 @@ func (c *Core) onPeerArrived(req *PeerReq) {
 	s, known := c.byID[req.ID]
 	if !known {
 		if req.Start != 0 {
-			panic("scheduler: a new peer request must bring all its tokens")
+			// This model knew the request, so home has ended it meanwhile.
+			c.releaseKnowers(req.ID, req.Home, req.Anchors)
+			c.recycle(req)
+			return
 		}
 		var r *request
 		s, r = c.slot(req.ID)
