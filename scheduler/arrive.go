@@ -48,13 +48,13 @@ func (c *Core) refuse(id RequestID, why Reason) {
 // fitsEverywhere reports whether every model that the algorithm may visit has
 // a pool for that many tokens.
 func (c *Core) fitsEverywhere(tokens int) bool {
-	blocks := c.kv.blocksFor(max(tokens, c.cfg.HoldContext))
-	for _, pool := range c.cfg.KVTokens {
-		if blocks > pool/c.cfg.BlockTokens {
+	tokens = max(tokens, c.cfg.HoldContext)
+	for m, pool := range c.cfg.KVTokens {
+		if m != c.me && tokens > pool {
 			return false
 		}
 	}
-	return true
+	return c.kv.blocksFor(tokens) <= c.blocks
 }
 
 // onDrain refuses from now on, which includes the arrivals of this instant.

@@ -17,7 +17,7 @@ type Config struct {
 	Rule        Rule
 	Thresholds  Thresholds
 	MaxRunning  []int // requests in a step, and admitted at a home, at most
-	KVTokens    []int // size of each model's KV pool
+	KVTokens    []int // size of each model's KV pool, in whole blocks of its own
 	BlockTokens int   // tokens in a KV block
 	ChunkTokens int   // rows in a step at most; more than MaxRunning
 	QueueLimit  int   // arrivals that may wait for admission
@@ -43,9 +43,12 @@ func (c *Config) validate() error {
 			c.ChunkTokens, c.MaxRunning[c.Model])
 	}
 	for m := range k {
-		if c.MaxRunning[m] < 1 || c.KVTokens[m] < c.BlockTokens {
-			return fmt.Errorf("scheduler: model %d: MaxRunning must be at least 1 and KVTokens at least one block", m)
+		if c.MaxRunning[m] < 1 || c.KVTokens[m] < 1 {
+			return fmt.Errorf("scheduler: model %d: MaxRunning and KVTokens must be at least 1", m)
 		}
+	}
+	if own := c.KVTokens[c.Model]; own < c.BlockTokens {
+		return fmt.Errorf("scheduler: KVTokens is %d, want at least one block of %d", own, c.BlockTokens)
 	}
 	return c.Thresholds.Validate(k)
 }

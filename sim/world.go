@@ -89,6 +89,9 @@ func newWorld(cfg Config) (*world, error) {
 	maxRunning, kv := make([]int, len(cfg.Models)), make([]int, len(cfg.Models))
 	for i, m := range cfg.Models {
 		maxRunning[i], kv[i] = m.MaxRunning, m.KVTokens
+		if m.BlockTokens > 0 {
+			kv[i] -= m.KVTokens % m.BlockTokens // whole blocks
+		}
 	}
 	for i, m := range cfg.Models {
 		core, err := scheduler.New(scheduler.Config{
