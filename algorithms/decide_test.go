@@ -141,3 +141,38 @@ func TestEveryAlgorithmStreams(t *testing.T) {
 		}
 	}
 }
+
+// TestNoAllocationPerToken holds for all but fusion, which builds what travels.
+func TestNoAllocationPerToken(t *testing.T) {
+	th := 0.5
+	for _, name := range Names() {
+		if name == "fusion" {
+			continue
+		}
+		a := mustNew(t, name, exampleParams(name, &th))
+		v := View{Seed: 3, Position: 101, StayStart: 100}
+		sum := Stay
+		if n := testing.AllocsPerRun(100, func() {
+			v.Position, v.StayStart, v.Hops = v.Position+1, v.StayStart+1, v.Hops+1
+			sum += a.Route(&v)
+			if s, ok := a.(StaySource); ok {
+				_, dest := s.Stay(&v)
+				sum += dest
+			}
+		}); n != 0 {
+			t.Errorf("%s allocates %g times per token", name, n)
+		}
+	}
+}
+
+// TestScriptPastItsEnd keeps what is written there.
+func TestScriptPastItsEnd(t *testing.T) {
+	s := mustNew(t, "script", exampleParams("script", nil))
+	v := View{Model: 1, Position: 104, StayStart: 104}
+	if dest := s.Route(&v); dest != Stay {
+		t.Errorf("Route = %d", dest)
+	}
+	if !s.Send(Departure{From: 1, Position: 104}, &PeerReq{}) {
+		t.Error("a token past the end is dropped")
+	}
+}

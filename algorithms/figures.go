@@ -30,14 +30,8 @@ func NormalisedEntropy(logits []float32) float64 {
 	return min(max(h, 0), 1)
 }
 
-// Sigmoid is 1/(1+e^−x), without overflow for any x.
-func Sigmoid(x float64) float64 {
-	if x < 0 {
-		e := math.Exp(x)
-		return e / (1 + e)
-	}
-	return 1 / (1 + math.Exp(-x))
-}
+// Sigmoid is 1/(1+e^−x). Far below 0 the power is +Inf and the result 0.
+func Sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // Logit is the inverse of Sigmoid: the cut on a router's or a defer token's
 // raw output that a threshold p on its probability means. It is −Inf for

@@ -264,6 +264,33 @@ func TestFusionRing(t *testing.T) {
 	}
 }
 
+// TestFusionEdges: ties go to the lower token, a ring of one stays, tokens
+// stand where no signals are, and what travelled is not written to.
+func TestFusionEdges(t *testing.T) {
+	f := Fusion{Weights: []float64{0.5, 0.5}}
+	extra := []float64{5, 0.25}
+	top := []TokenProb{{9, 0.5}, {2, 0.25}}
+	v := View{Model: 1, Extra: extra, Token: 9, Signals: Signals{TopK: top}}
+	if dest := f.Route(&v); dest != To(0) || v.Token != 5 || len(v.Extra) != 0 {
+		t.Errorf("tie of 5 and 9: Route = %d, token %d, extra %v", dest, v.Token, v.Extra)
+	}
+	if extra[0] != 5 || extra[1] != 0.25 || top[0].Token != 9 || top[1].Token != 2 {
+		t.Errorf("Route wrote to what travelled %v or to the signals %v", extra, top)
+	}
+	v = View{Model: 1, Token: 9}
+	if f.Route(&v); v.Token != 9 {
+		t.Errorf("without signals the token became %d", v.Token)
+	}
+	one := Fusion{Weights: []float64{1}}
+	v = View{Token: 9, Signals: Signals{TopK: top}}
+	if dest := one.Route(&v); dest != Stay || v.Token != 9 {
+		t.Errorf("one model: Route = %d, token %d", dest, v.Token)
+	}
+	if kept, dest := one.Stay(&v); kept != Forever || dest != Stay {
+		t.Errorf("one model: Stay = %d, %d", kept, dest)
+	}
+}
+
 // fused is Σ w_k p_k over the union of top tokens, densely.
 func fused(models []fakeModel, weights []float64, tokens []Token, sample bool) Token {
 	mass := make([]float64, vocabulary)

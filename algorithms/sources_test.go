@@ -88,6 +88,40 @@ func TestMatrixDropsRoutedTokens(t *testing.T) {
 	}
 }
 
+// TestMatrixDrawsGapAndDestinationApart: where a stay ends must not depend on
+// how long it was.
+func TestMatrixDrawsGapAndDestinationApart(t *testing.T) {
+	m, err := NewMatrix([][]float64{{0.5, 0.3, 0.2}, {1, 0, 0}, {1, 0, 0}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var short, toFirst float64
+	for seed := range uint64(100_000) {
+		if kept, dest := m.Stay(&View{Seed: seed, StayStart: 100}); kept == 0 {
+			short++
+			if dest == To(1) {
+				toFirst++
+			}
+		}
+	}
+	near(t, "share of stays that end at once", short/100_000, 0.5, 0.01)
+	near(t, "share of them that go to model 1", toFirst/short, 0.6, 0.01)
+}
+
+// TestMatrixRowShortByRounding: a row that all but sums to 1 on its diagonal
+// leaves for nowhere.
+func TestMatrixRowShortByRounding(t *testing.T) {
+	m, err := NewMatrix([][]float64{{1 - 5e-10, 0}, {1, 0}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(100) {
+		if kept, dest := m.Stay(&View{Seed: seed}); kept != Forever || dest != Stay {
+			t.Fatalf("Stay = %d, %d", kept, dest)
+		}
+	}
+}
+
 // rowOf draws a row of n probabilities that sum to 1, some of them 0 or 1.
 func rowOf(t *rapid.T, n int) []float64 {
 	row := make([]float64, n)
@@ -216,6 +250,27 @@ func TestBurstyFigures(t *testing.T) {
 		near(t, name+" CV", math.Sqrt(variance)/mean, g.CV, 0.02*g.CV)
 		near(t, name+" lag-1", cov/variance, g.Lag1, 0.015)
 	}
+}
+
+// TestBurstyKeepsItsState looks at the first two stays, where the walk back ends.
+func TestBurstyKeepsItsState(t *testing.T) {
+	b, err := NewBursty(Pair{Small: 0, Large: 1}, Gaps{10, 2, 0.2}, 1, false, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 100_000
+	same, burst := 0.0, 0.0
+	for seed := range uint64(n) {
+		first, second := b.state(seed, 0), b.state(seed, 1)
+		burst += float64(first)
+		if first == second {
+			same++
+		}
+	}
+	// V = (100·3 + 10)/2 = 155 of a variance of 400; balanced means.
+	pi, persist := (1+math.Sqrt(155./255))/2, 0.2*400/155
+	near(t, "share of bursts", burst/n, pi, 0.006)
+	near(t, "share of equal neighbours", same/n, persist+(1-persist)*(pi*pi+(1-pi)*(1-pi)), 0.006)
 }
 
 // TestBurstyIgnoresCallOrder asks for the stays of a request backwards.
@@ -385,6 +440,17 @@ func TestDraws(t *testing.T) {
 		near(t, name+": mean", mean, 0.5, 0.005)
 		near(t, name+": mean square", square, 1./3, 0.005)
 		near(t, name+": mean product of neighbours", product, 0.25, 0.005)
+	}
+	// Cumulative weights: u < 0.5 is the first, u < 0.8 the second.
+	for _, c := range []struct {
+		u    float64
+		skip int
+		want int
+	}{{0, -1, 0}, {math.Nextafter(0.5, 0), -1, 0}, {0.5, -1, 1}, {math.Nextafter(0.8, 0), -1, 1}, {0.8, -1, 2}, {math.Nextafter(1, 0), -1, 2},
+		{0, 0, 1}, {0.59, 0, 1}, {0.61, 0, 2}, {0.99, 2, 1}} {
+		if got := pick(c.u, EnsembleWeights(), c.skip); got != c.want {
+			t.Errorf("pick(%g, skip %d) = %d, want %d", c.u, c.skip, got, c.want)
+		}
 	}
 	near(t, "geometric at u 0", float64(geometric(0, 0.9)), 0, 0)
 	near(t, "geometric near 1", float64(geometric(math.Nextafter(1, 0), 1-1e-12)), Forever, 0)

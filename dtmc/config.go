@@ -14,9 +14,12 @@ import (
 // holds no more models than this anyway.
 const maxModels = 8
 
-// defaultMaxStates keeps one solve below about a gibibyte and a few tens of
-// seconds.
-const defaultMaxStates = 2_000_000
+// defaultMaxStates and transitionsPerState keep one solve below about a gibibyte
+// (24 bytes a transition) and a minute.
+const (
+	defaultMaxStates    = 1_000_000
+	transitionsPerState = 40
+)
 
 // stochasticTolerance is how far a row of the matrix may be from summing to 1:
 // enough for probabilities written with ten decimals, far below any effect.
@@ -69,7 +72,7 @@ type Config struct {
 	// must not exceed the shortest step.
 	QuantumNs int64
 
-	MaxStates int // 0 = 2,000,000
+	MaxStates int // 0 = 1,000,000
 }
 
 // validate reports the first mistake in c, as an error that names the field.

@@ -12,9 +12,7 @@ import (
 type tab []float64
 
 func (t tab) Ns(b, rows, ctx int) int64 {
-	// knots 1 2 4 8 16 32 64
-	k := 0
-	lo := 1
+	k, lo := 0, 1
 	for b > 2*lo && k < len(t)-2 {
 		lo *= 2
 		k++
@@ -29,28 +27,56 @@ func (t tab) Ns(b, rows, ctx int) int64 {
 var small = tab{2.4, 2.6, 2.8, 3.4, 4.1, 4.9, 6.8}
 var large = tab{25.4, 24.9, 25.1, 26.1, 27.7, 30.8, 32.0}
 
-func TestQuantum(t *testing.T) {
-	for _, n := range []int{2, 4, 8, 16, 32} {
-		for _, p := range []float64{.02, .05, .1, .2, .4, .6} {
-			for _, ret := range []float64{1, .35} {
-				for _, B := range []int{1, max(1, n/4), n / 2, n} {
-					cfg := Config{Models: []Model{{Time: small}, {Time: large}}, Routing: [][]float64{{1 - p, p}, {ret, 1 - ret}}, Users: n, Rule: scheduler.Delayed{}, Thresholds: scheduler.Thresholds{{1, B}}}
-					v := newVisits(&cfg)
-					tw := newTwin(&cfg, v.rows, 1).run(30, 40e9)
-					fmt.Printf("n%d p%v r%v B%d: tp %.2f se %.3f%%", n, p, ret, B, tw.throughput, 100*tw.relSE)
-					for _, q := range []float64{2, 1, .5, .25, .1} {
-						cfg.QuantumNs = int64(q * 1e6)
-						t0 := time.Now()
-						pr, err := Predict(cfg)
-						if err != nil {
-							fmt.Printf(" | %v %v", q, err)
-							continue
-						}
-						fmt.Printf(" | q%v %+.2f%% %v %dst %dtr %dsw", q, 100*(pr.ThroughputTokPerS/tw.throughput-1), time.Since(t0).Round(100*time.Microsecond), pr.States, pr.Transitions, pr.Iterations)
-					}
-					fmt.Println()
-				}
-			}
+type lin struct{ base, per float64 }
+
+func (l lin) Ns(b, rows, ctx int) int64 { return int64(math.Round((l.base + l.per*float64(b)) * 1e6)) }
+
+func show(name string, cfg Config) {
+	best := time.Hour
+	var pr *Prediction
+	var err error
+	for range 3 {
+		t0 := time.Now()
+		pr, err = Predict(cfg)
+		best = min(best, time.Since(t0))
+	}
+	if err != nil {
+		fmt.Println(name, err, best)
+		return
+	}
+	fmt.Printf("%s: tp %.3f q %v %dst %dtr %dsw %s gap %.1e res %.1e best of 3 %v\n", name, pr.ThroughputTokPerS, pr.QuantumNs, pr.States, pr.Transitions, pr.Iterations, pr.Method, pr.StartGap, pr.Residual, best)
+}
+
+func TestShow(t *testing.T) {
+	for _, n := range []int{1, 2, 4, 8, 16, 32, 64} {
+		for _, p := range []float64{.1, .4} {
+			cfg := Config{Models: []Model{{Time: small}, {Time: large}}, Routing: [][]float64{{1 - p, p}, {1, 0}}, Users: n, Rule: scheduler.Delayed{}}
+			show(fmt.Sprint("default shipped n ", n, " p ", p), cfg)
+			cfg.Thresholds = scheduler.Thresholds{{max(1, n/4), max(1, n/4)}}
+			show(fmt.Sprint("  B n/4,n/4 n ", n, " p ", p), cfg)
+			cfg.Rule = scheduler.Alternate{}
+			show(fmt.Sprint("  alternate n ", n, " p ", p), cfg)
+			cfg.Rule = scheduler.Lockstep{}
+			show(fmt.Sprint("  lockstep n ", n, " p ", p), cfg)
+			cfg.Rule = scheduler.Eager{}
+			cfg.Models = []Model{{Time: lin{4, .05}}, {Time: lin{32, .1}}}
+			show(fmt.Sprint("default fit n ", n, " p ", p), cfg)
+			cfg.Models = []Model{{Time: lin{4, .0}}, {Time: lin{27, .0}}}
+			show(fmt.Sprint("4:27 n ", n, " p ", p), cfg)
+		}
+	}
+	for _, n := range []int{4, 8, 12} {
+		cfg := Config{Models: []Model{{Time: lin{4, 0}}, {Time: lin{12, 0}}, {Time: lin{32, 0}}}, Routing: [][]float64{{.8, .1, .1}, {.5, .4, .1}, {.5, 0, .5}}, Users: n, Rule: scheduler.Delayed{}, Thresholds: scheduler.Thresholds{{1, 1, 1}}}
+		show(fmt.Sprint("three n ", n), cfg)
+		cfg.Routing = [][]float64{{.5, .3, .2}, {.5, .3, .2}, {.5, .3, .2}}
+		show(fmt.Sprint("three w n ", n), cfg)
+		cfg.Thresholds = scheduler.Thresholds{{1, 2, 4}}
+		show(fmt.Sprint("three w B124 n ", n), cfg)
+		cfg.Thresholds = scheduler.Thresholds{{3, 3, 3}}
+		show(fmt.Sprint("three w B333 n ", n), cfg)
+		if n == 4 {
+			cfg.Models = []Model{{Time: lin{2.4, .1}}, {Time: lin{11.8, .13}}, {Time: lin{25.4, .1}}}
+			show(fmt.Sprint("three irregular n ", n), cfg)
 		}
 	}
 }

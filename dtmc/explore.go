@@ -17,13 +17,14 @@ type chain struct {
 	users  int
 	quanta quanta
 
-	rule      scheduler.Rule
-	turns     bool // rule.NeedsPeers()
-	inForce   []int
-	maxBatch  []int
-	launches  [][]bool    // by model and ready requests; only for rules that take no turns
-	splits    [][][]split // by model and batch
-	maxStates int
+	rule           scheduler.Rule
+	turns          bool // rule.NeedsPeers()
+	inForce        []int
+	maxBatch       []int
+	launches       [][]bool    // by model and ready requests; only for rules that take no turns
+	splits         [][][]split // by model and batch
+	maxStates      int
+	maxTransitions int
 
 	states   []uint64 // packed, by number
 	rowStart []int    // len(states)+1
@@ -59,8 +60,9 @@ func (c *chain) explore(other int) error {
 		c.rowBegin = len(c.col)
 		c.expand(c.states[s])
 		c.rowStart = append(c.rowStart, len(c.col))
-		if len(c.states) > c.maxStates {
-			return fmt.Errorf("dtmc: %w: more than %d states; use a larger QuantumNs or MaxStates", ErrTooLarge, c.maxStates)
+		if len(c.states) > c.maxStates || len(c.col) > c.maxTransitions {
+			return fmt.Errorf("dtmc: %w: more than %d states or %d transitions; use a larger QuantumNs or MaxStates, or the simulator",
+				ErrTooLarge, c.maxStates, c.maxTransitions)
 		}
 	}
 	return c.err

@@ -39,7 +39,7 @@ type Prediction struct {
 // Predict solves the chain of cfg. Errors: NotApplicable, ErrTooLarge and
 // ErrSlowMixing (use errors.As and errors.Is), or a mistake in cfg.
 func Predict(cfg Config) (*Prediction, error) {
-	p, err := newPredictor(&cfg)
+	p, err := newPredictor(&cfg, predictBudget)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ type predictor struct {
 	classFlow  flow // scratch for further closed classes
 }
 
-func newPredictor(cfg *Config) (*predictor, error) {
+func newPredictor(cfg *Config, budget int) (*predictor, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -68,9 +68,13 @@ func newPredictor(cfg *Config) (*predictor, error) {
 	if p.durationNs, err = stepTimes(cfg, &p.visits); err != nil {
 		return nil, err
 	}
-	quantumNs, err := p.chooseQuantum()
-	if err != nil {
-		return nil, err
+	quantumNs := cfg.QuantumNs
+	if quantumNs == 0 {
+		if quantumNs, err = p.chooseQuantum(budget); err != nil {
+			return nil, err
+		}
+	} else if least := shortest(p.durationNs); quantumNs > least {
+		return nil, fmt.Errorf("dtmc: QuantumNs is %d but the shortest step takes %d ns: want at most that, or 0", quantumNs, least)
 	}
 	return p, p.setQuantum(quantumNs)
 }
@@ -85,6 +89,7 @@ func (p *predictor) setQuantum(quantumNs int64) error {
 	if c.maxStates == 0 {
 		c.maxStates = defaultMaxStates
 	}
+	c.maxTransitions = transitionsPerState * c.maxStates
 	c.peers = make([]scheduler.PeerLoad, k)
 	c.maxBatch = make([]int, k)
 	for m := range k {

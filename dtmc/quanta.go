@@ -55,10 +55,3 @@ func newQuanta(table [][]int64, quantumNs int64) quanta {
 	}
 	return q
 }
-
-func (p *predictor) chooseQuantum() (int64, error) {
-	if q := p.cfg.QuantumNs; q > 0 {
-		return q, nil
-	}
-	return 1e6, nil
-}

@@ -18,15 +18,16 @@ const maxCells = 100_000
 // Plan is a checked experiment: its cells in the order in which results list
 // them.
 type Plan struct {
-	Name     string // of the file, without folder and extension
-	Question string
-	On       []string
-	Systems  []string
-	Seeds    []uint64
-	Swept    []string // paths, in the order of the file
-	Plot     Plot
-	Points   []*Point
-	Cells    []Cell
+	Name      string // of the file, without folder and extension
+	Question  string
+	On        []string
+	Systems   []string
+	Seeds     []uint64
+	Swept     []string // paths, in the order of the file
+	Plot      Plot
+	Published Published
+	Points    []*Point
+	Cells     []Cell
 }
 
 // Point is one combination of swept values.
@@ -86,6 +87,12 @@ func (d *document) plan() *Plan {
 			Facet:  get[string](d.values, "plot.facet"),
 			Kind:   get[string](d.values, "plot.kind"),
 		},
+	}
+	p.Published = Published{get[string](d.values, "published.source"), get[string](d.values, "published.figure"), map[string]float64{}}
+	for _, system := range systemNames(&vocabulary{}) {
+		if x, given := d.values["published."+system].(float64); given {
+			p.Published.BySystem[system] = x
+		}
 	}
 	seeds, given := d.values["seeds"].([]int)
 	if !given {

@@ -1,6 +1,9 @@
 package experiments
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Places where a cell can be evaluated.
 const (
@@ -81,13 +84,13 @@ var keys = []key{
 
 	{path: "handoff.ms", kind: kindFloat, max: maxMs, def: 0.0, doc: "time that a request is in transit"},
 
-	{path: "workload.kind", kind: kindString, def: KindSteady, oneOf: choices(KindSteady, KindClosed, KindScript), doc: ""},
+	{path: "workload.kind", kind: kindString, def: KindSteady, oneOf: choices(KindSteady, KindClosed, KindScript), doc: "steady: requests never end; closed: users who ask again; script: routing.scripts"},
 	{path: "workload.concurrency", kind: kindInt, min: 1, max: maxUsers, def: 8, doc: "users"},
-	{path: "workload.requests", kind: kindInt, min: 1, max: maxRequests, doc: "closed: end after so many; default: duration_s decides"},
-	{path: "workload.prompt_tokens", kind: kindLength, min: 1, max: maxTokens, def: Length{100, 100}, doc: ""},
+	{path: "workload.requests", kind: kindInt, min: 1, max: maxRequests, doc: "closed: end after so many, instead of duration_s"},
+	{path: "workload.prompt_tokens", kind: kindInt, min: 1, max: maxTokens, def: 100, doc: "of every prompt"},
 	{path: "workload.output_tokens", kind: kindLength, min: 1, max: maxTokens, def: Length{2048, 2048}, doc: "a number, or { min, max } for uniform"},
 	{path: "workload.duration_s", kind: kindFloat, above: true, max: maxS, def: 600.0, doc: "simulated time"},
-	{path: "workload.warmup_s", kind: kindFloat, max: maxS, def: 60.0, doc: "left out of the figures"},
+	{path: "workload.warmup_s", kind: kindFloat, max: maxS, def: 60.0, doc: "left out of the figures; default 0 where requests ends the run"},
 
 	{path: "scheduler.max_delay_ms", kind: kindFloat, max: maxMs, def: 0.0, doc: "an idle model waits for B no longer than this; 0: no bound"},
 	{path: "scheduler.queue_limit", kind: kindInt, min: 1, max: maxUsers, def: maxUsers, doc: "requests that wait for admission"},
@@ -99,6 +102,13 @@ var keys = []key{
 	{path: "plot.series", kind: kindString, doc: "a swept key, or system,"},
 	{path: "plot.facet", kind: kindString, doc: "the same,"},
 	{path: "plot.kind", kind: kindString, oneOf: choices("line", "bar", "heat"), doc: "line, bar or heat"},
+
+	{path: "published.source", kind: kindString, doc: "who published figures to print beside ours"},
+	{path: "published.figure", kind: kindString, doc: "which figure; default: that of the plot"},
+	{path: "published.tokenrouter", kind: kindFloat, above: true, max: 1e12, doc: "what it was there, by system"},
+	{path: "published.async", kind: kindFloat, above: true, max: 1e12, doc: ""},
+	{path: "published.alternate", kind: kindFloat, above: true, max: 1e12, doc: ""},
+	{path: "published.lockstep", kind: kindFloat, above: true, max: 1e12, doc: ""},
 }
 
 func modelNames(v *vocabulary) []string     { return v.models }
@@ -176,9 +186,31 @@ func expand(pattern string, models []string) []string {
 	return paths
 }
 
-// withDefaults fills what values leaves out.
-func withDefaults(values map[string]any, models []string) {
+// unread lists the workload keys that each kind has no use for.
+func unread(values settings) []string {
+	switch get[string](values, "workload.kind") {
+	case KindClosed:
+		if values["workload.requests"] != nil {
+			return []string{"workload.duration_s"}
+		}
+		return nil
+	case KindScript:
+		return []string{"workload.concurrency", "workload.requests", "workload.output_tokens", "workload.duration_s", "workload.warmup_s"}
+	}
+	return []string{"workload.requests"}
+}
+
+// withDefaults fills what values leaves out, save what the workload has no use
+// for.
+func withDefaults(values settings, models []string) {
+	if values["workload.kind"] == nil {
+		values["workload.kind"] = keyAt["workload.kind"].def
+	}
+	useless := unread(values)
 	for i := range keys {
+		if slices.Contains(useless, keys[i].path) {
+			continue
+		}
 		for m, path := range expand(keys[i].path, models) {
 			if _, given := values[path]; given {
 				continue
@@ -188,6 +220,13 @@ func withDefaults(values map[string]any, models []string) {
 				values[path] = models[0]
 			case "models.*.gpus":
 				values[path] = []int{m}
+			case "workload.warmup_s":
+				// 60 s may be the whole of a run that ends by itself.
+				if values["workload.requests"] == nil {
+					values[path] = keys[i].def
+				} else {
+					values[path] = 0.0
+				}
 			default:
 				if keys[i].def != nil {
 					values[path] = keys[i].def

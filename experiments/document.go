@@ -11,6 +11,7 @@ import (
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/experiments/internal/locate"
 	"github.com/tokenrouter/tokenrouter/internal/nearest"
+	"github.com/tokenrouter/tokenrouter/internal/steptime"
 )
 
 // document is an experiment file while it is being checked.
@@ -42,7 +43,7 @@ type axis struct {
 func read(file string, src []byte) *document {
 	d := &document{
 		file:   file,
-		voc:    vocabulary{profiles: profiles(), algorithms: algorithms.Names()},
+		voc:    vocabulary{profiles: steptime.Names(), algorithms: algorithms.Names()},
 		tables: map[string]string{},
 		values: settings{},
 		origin: map[string]origin{},

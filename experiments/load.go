@@ -3,6 +3,7 @@ package experiments
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -40,8 +41,9 @@ func (d *document) set(text string) {
 	if swept, ok := strings.CutPrefix(path, "sweep."); ok {
 		swept = strings.Trim(swept, `"`)
 		if v, ok := d.parse(path, value, nil); ok {
-			d.dropAxis(swept)
+			place := d.dropAxis(swept)
 			d.addAxis(swept, v, at)
+			d.moveLastAxis(place)
 		}
 		return
 	}
@@ -83,12 +85,22 @@ func (d *document) parse(path, text string, k *key) (any, bool) {
 	return nil, false
 }
 
-func (d *document) dropAxis(path string) {
-	for i, a := range d.axes {
-		if a.path == path {
-			d.axes = append(d.axes[:i:i], d.axes[i+1:]...)
-			return
-		}
+// dropAxis stops sweeping path and returns the place of it among the swept
+// keys, -1 if it was none.
+func (d *document) dropAxis(path string) int {
+	i := slices.IndexFunc(d.axes, func(a axis) bool { return a.path == path })
+	if i >= 0 {
+		d.axes = slices.Delete(d.axes, i, i+1)
+	}
+	return i
+}
+
+// moveLastAxis puts the axis that was added last at a place; -1 leaves it.
+func (d *document) moveLastAxis(place int) {
+	last := len(d.axes) - 1
+	if place >= 0 && place < last {
+		a := d.axes[last]
+		d.axes = slices.Insert(d.axes[:last], place, a)
 	}
 }
 

@@ -58,7 +58,7 @@ func checkModel(s settings, model string, fail failFunc) {
 	kv, block := get[int](s, at+"kv_tokens"), get[int](s, at+"block_tokens")
 	if kv < block {
 		fail(at+"kv_tokens", "", "must hold at least one block of %d tokens, got %d", block, kv)
-	} else if prompt := get[Length](s, "workload.prompt_tokens").Max; kv/block*block < prompt+1 {
+	} else if prompt := get[int](s, "workload.prompt_tokens"); kv/block*block < prompt+1 {
 		fail(at+"kv_tokens", "raise it, or shorten workload.prompt_tokens",
 			"must hold a prompt of %d tokens and one more, got %d in blocks of %d", prompt, kv, block)
 	}
@@ -73,21 +73,28 @@ func checkModel(s settings, model string, fail failFunc) {
 
 func checkWorkload(s settings, fail failFunc) {
 	kind := get[string](s, "workload.kind")
-	duration, warmup := get[float64](s, "workload.duration_s"), get[float64](s, "workload.warmup_s")
-	if kind != KindScript && warmup >= duration {
+	for _, path := range unread(s) {
+		if s[path] == nil {
+			continue
+		}
+		switch {
+		case path == "workload.requests":
+			fail(path, `remove it, or write kind = "closed"`, "has no meaning for kind %q, whose requests are not counted", kind)
+		case kind == KindClosed:
+			fail(path, "remove one of them", "the run would have two ends: workload.requests and this")
+		default:
+			fail(path, "remove it", "has no meaning for kind %q", kind)
+		}
+	}
+	duration, timed := s["workload.duration_s"].(float64)
+	if warmup := get[float64](s, "workload.warmup_s"); timed && warmup >= duration {
 		fail("workload.duration_s", "lower warmup_s or raise duration_s",
 			"must be more than warmup_s %s, got %s", formatFloat(warmup), formatFloat(duration))
-	}
-	if _, given := s["workload.requests"]; given && kind != KindClosed {
-		fail("workload.requests", `remove it, or write kind = "closed"`, "has no meaning for kind %q, whose requests are not counted", kind)
 	}
 	isScript := get[string](s, "routing.algorithm") == "script"
 	if isScript != (kind == KindScript) {
 		fail("workload.kind", `routing.algorithm = "script" and workload.kind = "script" go together`,
 			"%q does not fit routing.algorithm %q", kind, get[string](s, "routing.algorithm"))
-	}
-	if prompt := get[Length](s, "workload.prompt_tokens"); isScript && prompt.Min != prompt.Max {
-		fail("workload.prompt_tokens", "", "must be one number: scripts need one length for all prompts")
 	}
 }
 

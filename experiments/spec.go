@@ -57,7 +57,7 @@ type Workload struct {
 	Kind         string
 	Concurrency  int
 	Requests     int // 0: DurationS decides
-	PromptTokens Length
+	PromptTokens int
 	OutputTokens Length
 	DurationS    float64
 	WarmupS      float64
@@ -74,6 +74,13 @@ type DTMC struct{ QuantumMs float64 } // 0: chosen by the step times
 
 // Plot holds hints for the plot of an experiment; each may be empty.
 type Plot struct{ X, Y, Series, Facet, Kind string }
+
+// Published are figures that somebody else reported, to print beside ours.
+type Published struct {
+	Source   string
+	Figure   string             // a name as in Figures; "" is that of the plot
+	BySystem map[string]float64 // systems without a figure are left out
+}
 
 // settings are checked values by path.
 type settings map[string]any
@@ -92,7 +99,7 @@ func build(s settings, models []string) *Spec {
 			Kind:         get[string](s, "workload.kind"),
 			Concurrency:  get[int](s, "workload.concurrency"),
 			Requests:     get[int](s, "workload.requests"),
-			PromptTokens: get[Length](s, "workload.prompt_tokens"),
+			PromptTokens: get[int](s, "workload.prompt_tokens"),
 			OutputTokens: get[Length](s, "workload.output_tokens"),
 			DurationS:    get[float64](s, "workload.duration_s"),
 			WarmupS:      get[float64](s, "workload.warmup_s"),
@@ -186,7 +193,7 @@ func isSetting(path string) bool {
 	case "question", "on", "systems", "seeds":
 		return false
 	}
-	return !strings.HasPrefix(path, "plot.") && !(strings.HasPrefix(path, "models.") && strings.HasSuffix(path, ".name"))
+	return !strings.HasPrefix(path, "plot.") && !strings.HasPrefix(path, "published.") && !(strings.HasPrefix(path, "models.") && strings.HasSuffix(path, ".name"))
 }
 
 // NewAlgorithm makes the routing algorithm. Errors are *algorithms.FieldError.
@@ -197,6 +204,6 @@ func (s *Spec) NewAlgorithm() (algorithms.Algorithm, error) {
 		Threshold: r.Threshold, Weights: r.Weights,
 		Matrix: r.Matrix, RoutedKept: r.KeepToken,
 		MeanGap: r.MeanGap, GapCV: r.GapCV, GapLag1: r.GapLag1, ReturnProb: r.ReturnProb,
-		Scripts: r.Scripts, PromptTokens: s.Workload.PromptTokens.Min,
+		Scripts: r.Scripts, PromptTokens: s.Workload.PromptTokens,
 	})
 }

@@ -12,7 +12,7 @@ import (
 func BenchmarkOneModel(b *testing.B) {
 	benchmark(b, Config{Models: models(linear{4 * msNs, msNs / 20}), Algorithm: algorithms.Never{}, Rule: scheduler.Eager{},
 		Thresholds: scheduler.Thresholds{{1}},
-		Workload:   Workload{Kind: Closed, Users: 16, Requests: 10000, PromptTokens: 100, OutputMin: 900, OutputMax: 1100}})
+		Workload:   Workload{Kind: Closed, Users: 16, Requests: 10000, PromptMin: 100, PromptMax: 100, OutputMin: 900, OutputMax: 1100}})
 }
 
 func BenchmarkTwoModels(b *testing.B) {

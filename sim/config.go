@@ -49,7 +49,7 @@ type Kind uint8
 
 const (
 	// Steady keeps Users requests that never end and all arrive at time 0.
-	// For step times and KV each counts with PromptTokens + OutputTokens/2
+	// For step times and KV each counts with prompt + output/2
 	// tokens of context, as in the Markov chain.
 	Steady Kind = iota
 	// Closed has Users users who each send the next request when the last
@@ -62,16 +62,17 @@ const (
 // Workload says which requests arrive when. A run ends at DurationNs, or when
 // all requests of a Closed or Listed workload have ended.
 type Workload struct {
-	Kind         Kind
-	Home         int // model where requests enter; Listed requests name their own
-	Users        int
-	Requests     int // Closed: in all; 0 means no end but DurationNs
-	PromptTokens int
-	OutputMin    int // Closed: output tokens are drawn uniformly
-	OutputMax    int // from OutputMin to OutputMax; Steady uses their mean
-	List         []Request
-	DurationNs   int64 // 0 means no end but the workload's own
-	WarmupNs     int64 // figures count what happens later
+	Kind       Kind
+	Home       int // model where requests enter; Listed requests name their own
+	Users      int
+	Requests   int // Closed: in all; 0 means no end but DurationNs
+	PromptMin  int // Closed: prompt tokens are drawn uniformly from PromptMin
+	PromptMax  int // to PromptMax, output tokens likewise; Steady uses the
+	OutputMin  int // means
+	OutputMax  int
+	List       []Request
+	DurationNs int64 // 0 means no end but the workload's own
+	WarmupNs   int64 // figures count what happens later
 }
 
 // Request is one request of a Listed workload.
@@ -123,8 +124,8 @@ func (w *Workload) validate(models []Model) error {
 		return nil
 	case w.Home < 0 || w.Home >= len(models):
 		return fmt.Errorf("sim: Home is %d of %d models", w.Home, len(models))
-	case w.Users < 1 || w.PromptTokens < 1 || w.OutputMin < 1 || w.OutputMax < w.OutputMin:
-		return errors.New("sim: Users, PromptTokens and OutputMin must be at least 1, OutputMax at least OutputMin")
+	case w.Users < 1 || w.PromptMin < 1 || w.PromptMax < w.PromptMin || w.OutputMin < 1 || w.OutputMax < w.OutputMin:
+		return errors.New("sim: Users, PromptMin and OutputMin must be at least 1, PromptMax and OutputMax at least those")
 	case w.DurationNs == 0 && (w.Kind == Steady || w.Requests == 0):
 		return errors.New("sim: a workload without end needs a DurationNs")
 	case w.Kind == Steady:
@@ -154,5 +155,5 @@ func (w *Workload) holdContext() int {
 	if w.Kind != Steady {
 		return 0
 	}
-	return w.PromptTokens + (w.OutputMin+w.OutputMax)/4
+	return (w.PromptMin+w.PromptMax)/2 + (w.OutputMin+w.OutputMax)/4
 }

@@ -26,11 +26,17 @@ var eosIDs = []scheduler.Token{eos}
 // Purposes of the simulator's own draws. They start far above those of the
 // algorithms, with which they share the function.
 const (
-	purposeOutput algorithms.Purpose = 0x5100 + iota
+	purposeOutputLength algorithms.Purpose = 0x5100 + iota
 	purposePrompt
 	purposeRequest
 	purposeToken
+	purposePromptLength
 )
+
+// uniform draws a whole number from low to high, both included.
+func uniform(seed uint64, purpose algorithms.Purpose, low, high int) int {
+	return low + int(algorithms.Draw(seed, 0, purpose)*float64(high-low+1))
+}
 
 // load turns a workload into arrivals. Which request comes next depends on
 // nothing but the user and how many came before, so it is the same request
@@ -56,12 +62,12 @@ func (l *load) next(user, turn int) (scheduler.Arrival, bool) {
 		return scheduler.Arrival{}, false
 	}
 	seed := algorithms.Bits(l.seed, int(id), purposeRequest)
-	output := math.MaxInt / 4
+	prompt, output := (l.work.PromptMin+l.work.PromptMax)/2, math.MaxInt/4
 	if l.work.Kind == Closed {
-		span := l.work.OutputMax - l.work.OutputMin + 1
-		output = l.work.OutputMin + int(algorithms.Draw(seed, 0, purposeOutput)*float64(span))
+		prompt = uniform(seed, purposePromptLength, l.work.PromptMin, l.work.PromptMax)
+		output = uniform(seed, purposeOutputLength, l.work.OutputMin, l.work.OutputMax)
 	}
-	a := l.arrival(id, seed, l.work.PromptTokens, output)
+	a := l.arrival(id, seed, prompt, output)
 	if l.work.Kind == Closed {
 		a.MaxTokens = l.work.OutputMax
 	}

@@ -33,7 +33,7 @@ func matrix(t testing.TB, p, back float64, kept bool) algorithms.Algorithm {
 }
 
 func steady(users int, durationNs, warmupNs int64) Workload {
-	return Workload{Kind: Steady, Users: users, PromptTokens: 100, OutputMin: 2048, OutputMax: 2048,
+	return Workload{Kind: Steady, Users: users, PromptMin: 100, PromptMax: 100, OutputMin: 2048, OutputMax: 2048,
 		DurationNs: durationNs, WarmupNs: warmupNs}
 }
 
@@ -126,7 +126,7 @@ func TestClosedForms(t *testing.T) {
 func closedPair(t testing.TB, rule scheduler.Rule, b int) Config {
 	return Config{Models: models(linear{4 * msNs, msNs / 20}, linear{27 * msNs, msNs / 10}),
 		Algorithm: matrix(t, 0.1, 0.6, true), Rule: rule, Thresholds: scheduler.Thresholds{{1, b}},
-		Workload: Workload{Kind: Closed, Users: 6, Requests: 60, PromptTokens: 50, OutputMin: 20, OutputMax: 80}, Seed: 7}
+		Workload: Workload{Kind: Closed, Users: 6, Requests: 60, PromptMin: 50, PromptMax: 50, OutputMin: 20, OutputMax: 80}, Seed: 7}
 }
 
 func TestSameConfigSameResult(t *testing.T) {

@@ -87,8 +87,10 @@ func compilePlane(t *Table, extraRow int) plane {
 		}
 		p.units = append(p.units, line)
 	}
-	last := t.Requests[len(t.Requests)-1]
-	kept := min(max(last, keptLeast), keptMost)
+	kept := keptLeast
+	if extraRow == 0 { // the one that every step reads
+		kept = min(max(t.Requests[len(t.Requests)-1], keptLeast), keptMost)
+	}
 	p.kept = make([][]node, kept+1)
 	for requests := 1; requests <= kept; requests++ {
 		p.kept[requests] = p.nodes(int64(requests), make([]node, 0, len(p.contexts)))
@@ -208,7 +210,7 @@ func (r *rowPrice) extra(requests, rows, contextTokens int64) int64 {
 	attended := timesSaturating(2, contextTokens) - min(timesSaturating(more, requests), contextTokens)
 	attention := scale(r.attention, timesSaturating(more, attended),
 		timesSaturating(requests, 2<<(attentionBits-fractionBits)))
-	return addSaturating(max(r.at(rows)-r.at(requests), 0), attention)
+	return addSaturating(r.at(rows)-r.at(requests), attention)
 }
 
 // at is the time of what depends on the number of rows alone.

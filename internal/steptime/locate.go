@@ -22,10 +22,12 @@ func lineOf(text, key string) int {
 func keyLines(text string) map[string]int {
 	lines := map[string]int{}
 	section := ""
+	line, counted := 1, 0
 	for pos := 0; pos < len(text); {
 		pos += len(text[pos:]) - len(strings.TrimLeft(text[pos:], " \t\r\n"))
 		rest := text[pos:]
-		line := 1 + strings.Count(text[:pos], "\n")
+		line += strings.Count(text[counted:pos], "\n")
+		counted = pos
 		switch {
 		case rest == "":
 		case rest[0] == '#':

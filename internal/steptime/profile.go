@@ -54,10 +54,10 @@ type Table struct {
 }
 
 // RowPrice prices rows beyond one per request where the table knows none: they
-// add max(0, Ms at all rows - Ms at as many rows as requests), so they are free
-// while they hide under the reading of the weights, and their attention. Contexts
-// are taken to include the rows fed: each extra row attends to the mean context
-// less half of the extra rows, yet at least to half of the mean context.
+// add Ms at all rows less Ms at as many rows as requests, so they are free while
+// they hide under the reading of the weights, and their attention. Contexts are
+// taken to include the rows fed: each extra row attends to the mean context less
+// half of the extra rows, yet at least to half of the mean context.
 type RowPrice struct {
 	Rows                   []int     `toml:"rows"` // from 1, rising
 	Ms                     []float64 `toml:"ms"`   // never falling

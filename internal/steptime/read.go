@@ -13,8 +13,9 @@ import (
 	"github.com/tokenrouter/tokenrouter/internal/nearest"
 )
 
-// fileMax bounds a profile file: the largest grid that is accepted fits ten times.
-const fileMax = 16 << 20
+// fileMax bounds a profile file: the largest grid that is accepted (64 values on
+// each of three axes, some ten bytes a cell) fits.
+const fileMax = 4 << 20
 
 // Cells are the times of a [Table] in ms, written requests x context_tokens, or
 // requests x extra_rows x context_tokens where the table has extra rows.

@@ -71,12 +71,16 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseExtraRows(t *testing.T) {
+// withExtraRows is the valid file with a table over extra rows.
+func withExtraRows() string {
 	text := strings.NewReplacer(
 		"context_tokens = [128, 512]", "context_tokens = [128, 512]\nextra_rows = [0, 10]",
 		"[1.0, 2],", "[[1.0, 2], [2.0, 4]],", "[3, 4.5],", "[[3, 4.5], [6, 9]],").Replace(valid)
-	text = text[:strings.Index(text, "[rows]")]
-	p, err := parse("tiny.toml", text)
+	return text[:strings.Index(text, "[rows]")]
+}
+
+func TestParseExtraRows(t *testing.T) {
+	p, err := parse("tiny.toml", withExtraRows())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,6 +220,7 @@ func TestEveryShippedProfile(t *testing.T) {
 // compiles to a function that gives at least 1 ns everywhere.
 func FuzzParse(f *testing.F) {
 	f.Add(valid)
+	f.Add(withExtraRows())
 	f.Add("")
 	f.Add("a.b = \"\"\"\n\"\"\"\n[c]\nd = { e = 1 }\n[[f]]\n")
 	for _, name := range Names() {

@@ -192,13 +192,16 @@ func TestMonotone(t *testing.T) {
 		extra := rapid.IntRange(0, 3000).Draw(t, "extra")
 		context := rapid.IntRange(0, 9000).Draw(t, "context")
 		here := st.Ns(requests, requests+extra, requests*context)
-		for what, there := range map[string]int64{
-			"requests": st.Ns(requests+1, requests+1, (requests+1)*context) - st.Ns(requests, requests, requests*context),
-			"context":  st.Ns(requests, requests+extra, requests*context+1) - here,
-			"rows":     st.Ns(requests, requests+extra+1, requests*context) - here,
+		for _, c := range []struct {
+			what string
+			more int64
+		}{
+			{"requests", st.Ns(requests+1, requests+1, (requests+1)*context) - st.Ns(requests, requests, requests*context)},
+			{"context", st.Ns(requests, requests+extra, requests*context+1) - here},
+			{"rows", st.Ns(requests, requests+extra+1, requests*context) - here},
 		} {
-			if there < -1 { // the last digit of each is rounded by itself
-				t.Fatalf("falls by %d ns with more %s", -there, what)
+			if c.more < -1 { // each of the two was rounded by itself
+				t.Fatalf("falls by %d ns with more %s", -c.more, c.what)
 			}
 		}
 	})

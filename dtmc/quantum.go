@@ -1,0 +1,147 @@
+package dtmc
+
+import (
+	"errors"
+	"math"
+)
+
+// Budgets, in transitions: what the choice of a quantum aims at. About 6 million
+// transitions are explored and solved in a second.
+const (
+	predictBudget = 250_000
+	searchBudget  = 60_000
+	// coarseBudget is what a chain may take before its quantum becomes coarser
+	// than half the shortest step.
+	coarseBudget = 4_000_000
+)
+
+// refinements bounds the probes for a system of three or more models, where the
+// size of the chain is hard to foretell.
+const refinements = 3
+
+// chooseQuantum picks the unit of time from the step times and the number of
+// users, never from the thresholds, so that predictions of one system with
+// different thresholds share it. A unit that divides every step is best, for
+// nothing is rounded then. Otherwise the error falls in proportion to the
+// quantum, so the finest one that the budget allows is taken.
+func (p *predictor) chooseQuantum(budget int) (int64, error) {
+	least, common := shortest(p.durationNs), divisor(p.durationNs)
+	q := max(least/2, 1)
+	if least/common <= 2 {
+		q = common
+	}
+	size, err := p.probe(q, coarseBudget)
+	switch {
+	case errors.Is(err, ErrTooLarge):
+		return least, nil // the solve itself says if even that is too fine
+	case err != nil || common >= q:
+		return q, err
+	}
+	// The remaining times of all busy models but the one that has just started
+	// vary, so the chain grows like a power of the number of quanta.
+	power := float64(max(p.visited()-1, 1))
+	expected := float64(size) * math.Pow(float64(q)/float64(common), power)
+	if power > 1 || expected <= 8*float64(budget) { // whole quanta need fewer: no step has two lengths
+		if _, err := p.probe(common, budget); !errors.Is(err, ErrTooLarge) {
+			return common, err
+		}
+	}
+	for range refinements {
+		finest := float64(q) * math.Pow(float64(size)/float64(budget), 1/power)
+		if finest > 0.8*float64(q) {
+			break
+		}
+		next := p.smoothest(int64(finest), common)
+		if power == 1 {
+			return next, nil
+		}
+		size, err = p.probe(next, budget)
+		if errors.Is(err, ErrTooLarge) {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+		q = next
+	}
+	return q, nil
+}
+
+// smoothest returns the quantum from finest up to a quarter more which the steps
+// come closest to being multiples of: the one with the least mean variance of
+// rounding.
+func (p *predictor) smoothest(finest, common int64) int64 {
+	finest = max(finest, 1)
+	best, least := finest, math.Inf(1)
+	for i := range int64(26) {
+		q := finest + finest*i/100
+		if common*8 <= q {
+			q -= q % common
+		}
+		variance := 0.0
+		for _, row := range p.durationNs {
+			for _, ns := range row[1:] {
+				above := float64(ns%q) / float64(q)
+				x := float64(q) / float64(ns)
+				variance += above * (1 - above) * x * x / float64(len(row)-1)
+			}
+		}
+		if variance < least*(1-1e-9) {
+			best, least = q, variance
+		}
+	}
+	return best
+}
+
+// probe counts the transitions with every threshold at 1 in the given quantum.
+func (p *predictor) probe(quantumNs int64, budget int) (int, error) {
+	if err := p.setQuantum(quantumNs); err != nil {
+		return 0, err
+	}
+	c := &p.chain
+	c.maxTransitions = budget
+	c.inForce = c.inForce[:0]
+	for range p.cfg.Models {
+		c.inForce = append(c.inForce, 1)
+	}
+	if !c.turns {
+		c.decideOnce()
+	}
+	if err := c.explore(p.farthest()); err != nil {
+		return 0, err
+	}
+	return len(c.col), nil
+}
+
+func (p *predictor) visited() int {
+	n := 0
+	for _, share := range p.visits.share {
+		if share > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func shortest(durationNs [][]int64) int64 {
+	least := int64(math.MaxInt64)
+	for _, row := range durationNs {
+		for _, ns := range row[1:] {
+			least = min(least, ns)
+		}
+	}
+	return least
+}
+
+// divisor is the greatest common divisor of all step times.
+func divisor(durationNs [][]int64) int64 {
+	g := int64(0)
+	for _, row := range durationNs {
+		for _, ns := range row[1:] {
+			for b := ns; b != 0; {
+				g, b = b, g%b
+			}
+		}
+	}
+	return g
+}

@@ -1,0 +1,83 @@
+package experiments
+
+import (
+	"errors"
+
+	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/dtmc"
+	"github.com/tokenrouter/tokenrouter/internal/metrics"
+)
+
+// predict asks the Markov chain.
+func (s *setup) predict() Outcome {
+	config, reason := s.chain()
+	if reason != "" {
+		return NotApplicable(reason)
+	}
+	p, err := dtmc.Predict(config)
+	var cannot dtmc.NotApplicable
+	switch {
+	case errors.As(err, &cannot):
+		return NotApplicable(cannot.Reason)
+	case errors.Is(err, dtmc.ErrSlowMixing), errors.Is(err, dtmc.ErrTooLarge):
+		return NotApplicable(err.Error())
+	case err != nil:
+		return Failed(err)
+	}
+	return Outcome{Status: StatusOK, Summary: predicted(p), Large: s.large()}
+}
+
+// chain describes the system to the chain, or says why it cannot.
+func (s *setup) chain() (config dtmc.Config, reason string) {
+	w := s.spec.Workload
+	if w.Kind != KindSteady {
+		return config, "the chain has requests that never end: workload.kind steady, not " + w.Kind
+	}
+	config = dtmc.Config{
+		Home:         s.home,
+		RoutedKept:   s.spec.Routing.KeepToken,
+		Users:        w.Concurrency,
+		Rule:         s.rule,
+		Thresholds:   s.thresholds,
+		HandoffNs:    ns(s.spec.HandoffMs * 1e6),
+		PromptTokens: w.PromptTokens,
+		OutputTokens: int(w.OutputTokens.Mean()),
+		QuantumNs:    ns(s.spec.DTMC.QuantumMs * 1e6),
+	}
+	for i, m := range s.spec.Models {
+		config.Models = append(config.Models, dtmc.Model{Name: m.Name, Time: s.times[i], MaxRunning: m.MaxRunning})
+	}
+	switch a := s.algorithm.(type) {
+	case algorithms.MatrixSource:
+		// Of gaps that are not geometric the chain sees the mean only.
+		config.Routing = a.RoutingMatrix()
+	case algorithms.Never:
+		for i := range config.Models {
+			row := make([]float64, len(config.Models))
+			row[i] = 1
+			config.Routing = append(config.Routing, row)
+		}
+	default:
+		return config, "the chain needs a routing matrix, and " + a.Name() + " decides from signals of real models"
+	}
+	return config, ""
+}
+
+// predicted fills in what the chain knows.
+func predicted(p *dtmc.Prediction) metrics.Summary {
+	sum := Unobserved()
+	sum.ThroughputTokPerS = p.ThroughputTokPerS
+	sum.PerUserTokPerS = p.PerUserTokPerS
+	sum.TPOTMs.Mean = p.MeanTPOTMs
+	sum.MeanBatch = p.MeanBatch
+	sum.MeanRows = p.MeanRows
+	sum.Utilisation = p.Utilisation
+	sum.TokenShare = p.TokenShare
+	sum.WaitingMs[metrics.CauseStep] = p.WaitingStepMs
+	sum.WaitingMs[metrics.CauseThreshold] = p.WaitingThresholdMs
+	sum.WaitingMs[metrics.CausePeer] = p.WaitingPeerMs
+	for _, b := range p.BInForce {
+		sum.BInForce = append(sum.BInForce, float64(b))
+	}
+	return sum
+}

@@ -1,0 +1,83 @@
+package experiments
+
+import (
+	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/sim"
+)
+
+// simulate runs the event simulator.
+func (s *setup) simulate(seed uint64) Outcome {
+	config, reason := s.simulation(seed)
+	if reason != "" {
+		return NotApplicable(reason)
+	}
+	r, err := sim.Run(config)
+	if err != nil {
+		return Failed(err)
+	}
+	return Outcome{Status: StatusOK, Summary: r.Summary, Large: s.large()}
+}
+
+// simulation describes the system to the simulator, or says why it cannot.
+func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
+	config = sim.Config{
+		Algorithm:  s.algorithm,
+		Rule:       s.rule,
+		Thresholds: s.thresholds,
+		HandoffNs:  ns(s.spec.HandoffMs * 1e6),
+		QueueLimit: s.spec.Scheduler.QueueLimit,
+		Seed:       seed,
+	}
+	for i, m := range s.spec.Models {
+		if s.algorithm.Needs(i) != 0 {
+			return config, "the simulator has no signals of real models, and " + s.algorithm.Name() + " reads " + s.algorithm.Needs(i).String()
+		}
+		config.Models = append(config.Models, sim.Model{
+			Name: m.Name, Time: s.times[i], MaxRunning: m.MaxRunning,
+			ChunkTokens: m.ChunkTokens, KVTokens: m.KVTokens, BlockTokens: m.BlockTokens,
+		})
+	}
+	w := s.spec.Workload
+	config.Workload = sim.Workload{
+		Home:       s.home,
+		Users:      w.Concurrency,
+		Requests:   w.Requests,
+		PromptMin:  w.PromptTokens,
+		PromptMax:  w.PromptTokens,
+		OutputMin:  w.OutputTokens.Min,
+		OutputMax:  w.OutputTokens.Max,
+		DurationNs: nsFromS(w.DurationS),
+		WarmupNs:   nsFromS(w.WarmupS),
+	}
+	switch w.Kind {
+	case KindSteady:
+		config.Workload.Kind = sim.Steady
+	case KindClosed:
+		config.Workload.Kind = sim.Closed
+	case KindScript:
+		config.Workload.Kind = sim.Listed
+		config.Workload.DurationNs, config.Workload.WarmupNs = 0, 0 // a script ends when it has been played
+		config.Workload.List = s.scripted()
+	}
+	return config, ""
+}
+
+// scripted lists one request for each script, all at the start. A request
+// enters where its first token is written.
+func (s *setup) scripted() []sim.Request {
+	script, follows := s.algorithm.(*algorithms.Script)
+	var list []sim.Request
+	for i, text := range s.spec.Routing.Scripts {
+		r := sim.Request{
+			Home:         s.home,
+			PromptTokens: s.spec.Workload.PromptTokens,
+			OutputTokens: len(text),
+			Seed:         uint64(i),
+		}
+		if follows {
+			r.Home = script.Writers(r.Seed)[0]
+		}
+		list = append(list, r)
+	}
+	return list
+}

@@ -1,0 +1,131 @@
+package experiments
+
+import (
+	"math"
+	"strings"
+
+	"github.com/tokenrouter/tokenrouter/internal/metrics"
+)
+
+// Figure is one number that a run shows.
+type Figure struct {
+	// Name is its path in results.jsonl: ttft_ms.p50, mean_batch.small.
+	Name string
+	// Column is its name in results.csv, with the unit last: ttft_p50_ms.
+	Column string
+}
+
+// quantileNames are the inner names of a distribution.
+var quantileNames = []string{"mean", "p50", "p95", "p99"}
+
+// Figures lists what every run of an experiment with these models shows, in
+// the order of the values in a Record.
+func Figures(models []string) []Figure {
+	var out []Figure
+	add := func(name, column string) { out = append(out, Figure{name, column}) }
+	perModel := func(name string) {
+		for _, m := range models {
+			add(name+"."+m, name+"_"+m)
+		}
+	}
+	add("throughput_tok_per_s", "throughput_tok_per_s")
+	add("per_user_tok_per_s", "per_user_tok_per_s")
+	for _, name := range []string{"ttft", "tpot", "itl", "e2e"} {
+		for _, q := range quantileNames {
+			add(name+"_ms."+q, name+"_"+q+"_ms")
+		}
+	}
+	perModel("mean_batch")
+	perModel("utilisation")
+	for c := range metrics.Causes {
+		add("waiting_ms_by_cause."+c.String(), "waiting_"+c.String()+"_ms")
+	}
+	add("large_token_share", "large_token_share")
+	perModel("b_in_force")
+	add("throughput_rel_se", "throughput_rel_se")
+	add("tokens", "tokens")
+	add("requests", "requests")
+	add("aborted", "aborted")
+	return out
+}
+
+// figureValues lists the values of a summary in the order of Figures; NaN is
+// what was not observed. large is the model whose share of tokens is given.
+func figureValues(s *metrics.Summary, models, large int) []float64 {
+	out := []float64{s.ThroughputTokPerS, s.PerUserTokPerS}
+	for _, q := range []metrics.Quantiles{s.TTFTMs, s.TPOTMs, s.ITLMs, s.E2EMs} {
+		out = append(out, q.Mean, q.P50, q.P95, q.P99)
+	}
+	perModel := func(values []float64) {
+		for m := range models {
+			out = append(out, at(values, m))
+		}
+	}
+	perModel(s.MeanBatch)
+	perModel(s.Utilisation)
+	out = append(out, s.WaitingMs[:]...)
+	out = append(out, at(s.TokenShare, large))
+	perModel(s.BInForce)
+	return append(out, s.ThroughputRelSE, count(s.Tokens), count(s.Requests), count(s.Aborted))
+}
+
+// Unobserved is a Summary in which nothing was observed: an evaluator fills
+// what it knows.
+func Unobserved() metrics.Summary {
+	nan := math.NaN()
+	none := metrics.Quantiles{Mean: nan, P50: nan, P95: nan, P99: nan}
+	s := metrics.Summary{
+		WindowS: nan, Requests: -1, Aborted: -1, Tokens: -1,
+		ThroughputTokPerS: nan, ThroughputRelSE: nan, PerUserTokPerS: nan,
+		TTFTMs: none, TPOTMs: none, ITLMs: none, E2EMs: none,
+	}
+	for c := range s.WaitingMs {
+		s.WaitingMs[c] = nan
+	}
+	return s
+}
+
+func at(values []float64, i int) float64 {
+	if i < len(values) {
+		return values[i]
+	}
+	return math.NaN()
+}
+
+// count is an integer figure; -1 stands for one that was not observed.
+func count(n int64) float64 {
+	if n < 0 {
+		return math.NaN()
+	}
+	return float64(n)
+}
+
+// appendFigures writes values as the members of a JSON object, without its
+// braces: a name with a dot becomes a member of an inner object. NaN is null.
+func appendFigures(dst []byte, figures []Figure, values []float64) []byte {
+	open := ""
+	for i, f := range figures {
+		outer, inner, nested := strings.Cut(f.Name, ".")
+		if open != "" && (!nested || outer != open) {
+			dst = append(dst, '}')
+			open = ""
+		}
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if nested && open == "" {
+			dst = append(appendString(dst, outer), ":{"...)
+			open = outer
+		}
+		name := outer
+		if nested {
+			name = inner
+		}
+		dst = appendString(dst, name)
+		dst = appendNumber(append(dst, ':'), values[i])
+	}
+	if open != "" {
+		dst = append(dst, '}')
+	}
+	return dst
+}

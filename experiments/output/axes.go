@@ -1,0 +1,230 @@
+package output
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tokenrouter/tokenrouter/experiments"
+)
+
+// view is the results of an experiment laid out along axes.
+type view struct {
+	results *experiments.Results
+	rows    []experiments.Row
+	models  []string
+	x       string // a swept path, or "system"
+	facet   string // a swept path, or "" for one panel
+	series  string // a swept path, or "" for one series a system
+	y       int    // index of the figure that is plotted
+}
+
+const (
+	throughput = "throughput_tok_per_s"
+	bySystem   = "system"
+)
+
+func newView(r *experiments.Results) *view {
+	v := &view{results: r, rows: r.Rows(), models: r.Plan.ModelNames(), y: -1}
+	p := &r.Plan.Plot
+	name := p.Y
+	if name == "" {
+		name = throughput
+	}
+	v.y = v.figure(name)
+	if v.y < 0 {
+		v.y = v.figure(throughput)
+	}
+	free := v.freeAxes()
+	take := func(hint string, better func(string) bool) string {
+		if hint != "" {
+			free = slices.DeleteFunc(free, func(s string) bool { return s == hint })
+			return hint
+		}
+		i := max(slices.IndexFunc(free, better), 0)
+		if len(free) == 0 {
+			return ""
+		}
+		path := free[i]
+		free = slices.Delete(free, i, i+1)
+		return path
+	}
+	any := func(string) bool { return true }
+	v.x = take(p.X, isThreshold)
+	v.facet = take(p.Facet, any)
+	v.series = take(p.Series, any)
+	if v.series == bySystem || v.series == "on" {
+		v.series = ""
+	}
+	if v.x == "" {
+		v.x = bySystem
+	}
+	return v
+}
+
+// freeAxes lists the swept paths that take more than one value and that no
+// hint of the plot has taken.
+func (v *view) freeAxes() []string {
+	var free []string
+	p := &v.results.Plan.Plot
+	for _, path := range v.results.Plan.Swept {
+		if len(v.values(path)) > 1 && path != p.X && path != p.Facet && path != p.Series {
+			free = append(free, path)
+		}
+	}
+	return free
+}
+
+func isThreshold(path string) bool { return strings.HasSuffix(path, ".B") }
+
+// figure returns the index of a figure by name or by column, or -1.
+func (v *view) figure(name string) int {
+	return slices.IndexFunc(v.results.Figures, func(f experiments.Figure) bool { return f.Name == name || f.Column == name })
+}
+
+// values lists the values of a swept path, in the order of the sweep.
+func (v *view) values(path string) []experiments.Setting {
+	var out []experiments.Setting
+	seen := map[string]bool{}
+	for _, p := range v.results.Plan.Points {
+		for _, s := range p.Swept {
+			if s.Path == path && !seen[s.Text()] {
+				seen[s.Text()] = true
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// at is the text of a swept value of a point, "" if path is not swept.
+func at(p *experiments.Point, path string) string {
+	for _, s := range p.Swept {
+		if s.Path == path {
+			return s.Text()
+		}
+	}
+	return ""
+}
+
+// number is a swept value as a position on an axis; false if it is none.
+func number(s experiments.Setting) (float64, bool) {
+	switch x := s.Value.(type) {
+	case int:
+		return float64(x), true
+	case float64:
+		return x, true
+	case experiments.Length:
+		return x.Mean(), true
+	case experiments.Threshold:
+		return float64(x[0]), len(x) == 1
+	}
+	return 0, false
+}
+
+// name says in a few words what a swept value is: "p = 0.1" for a matrix in
+// which home leaves with that chance.
+func (v *view) name(s experiments.Setting) string {
+	if m, ok := s.Value.([][]float64); ok {
+		spec := v.results.Plan.Points[0].Spec
+		if len(m) > spec.Home {
+			return "p = " + short(1-m[spec.Home][spec.Home])
+		}
+	}
+	return v.axisName(s.Path) + " = " + strings.Trim(s.Text(), `"`)
+}
+
+// axisName names a swept path on an axis or in a table.
+func (v *view) axisName(path string) string {
+	if model, ok := strings.CutSuffix(strings.TrimPrefix(path, "models."), ".B"); ok {
+		if len(v.models) == 2 && model == v.models[1] {
+			return "B"
+		}
+		return "B of " + model
+	}
+	switch path {
+	case "routing.matrix":
+		return "p"
+	case "workload.concurrency":
+		return "users"
+	case "handoff.ms":
+		return "hand-off (ms)"
+	case bySystem:
+		return "system"
+	}
+	last := path[strings.LastIndexByte(path, '.')+1:]
+	return strings.ReplaceAll(last, "_", " ")
+}
+
+// xLabel is the long form of axisName.
+func (v *view) xLabel() string {
+	if isThreshold(v.x) {
+		return "batching threshold " + v.axisName(v.x)
+	}
+	return v.axisName(v.x)
+}
+
+// yLabel names the plotted figure with its unit.
+func (v *view) yLabel() string { return figureLabel(v.results.Figures[v.y].Name) }
+
+func figureLabel(name string) string {
+	outer, inner, _ := strings.Cut(name, ".")
+	if outer == throughput {
+		return "throughput (token/s)"
+	}
+	if outer == "per_user_tok_per_s" {
+		return "speed of a user (token/s)"
+	}
+	words := strings.NewReplacer("ttft", "time to first token", "tpot", "time per output token", "itl", "inter-token latency",
+		"e2e", "latency").Replace(strings.TrimSuffix(outer, "_ms"))
+	words = strings.ReplaceAll(words, "_", " ")
+	if inner == "mean" {
+		words = "mean " + words
+	} else if inner != "" {
+		words += ", " + inner
+	}
+	if strings.HasSuffix(outer, "_ms") {
+		words += " (ms)"
+	}
+	return words
+}
+
+// short prints a number with as many digits as a reader wants.
+func short(x float64) string {
+	switch {
+	case math.IsNaN(x):
+		return "–"
+	case math.Abs(x) >= 1000:
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	case math.Abs(x) >= 10:
+		return strconv.FormatFloat(x, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(math.Round(x*1000)/1000, 'g', 4, 64)
+}
+
+func percent(x float64) string { return fmt.Sprintf("%+.1f %%", 100*x) }
+
+// pick lists the rows that match, in the order of the plan.
+func (v *view) pick(match func(r *experiments.Row) bool) []*experiments.Row {
+	var out []*experiments.Row
+	for i := range v.rows {
+		if r := &v.rows[i]; r.Status == experiments.StatusOK && match(r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// panels lists the values of the facet; one empty value if there is no facet.
+func (v *view) panels() []experiments.Setting {
+	if v.facet == "" || v.facet == bySystem {
+		return []experiments.Setting{{}}
+	}
+	return v.values(v.facet)
+}
+
+func (v *view) inPanel(r *experiments.Row, panel experiments.Setting) bool {
+	return panel.Path == "" || at(r.Point, panel.Path) == panel.Text()
+}

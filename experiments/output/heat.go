@@ -1,0 +1,52 @@
+package output
+
+import (
+	"math"
+
+	"github.com/tokenrouter/tokenrouter/experiments"
+	"github.com/tokenrouter/tokenrouter/internal/report/figure"
+)
+
+// heat draws, for one place, what each threshold gains over B = 1 (or, where X
+// is not a threshold, over the first X) in each row of the facet.
+func (v *view) heat(system, on string) *figure.Heatmap {
+	xs, ys := v.values(v.x), v.panels()
+	h := &figure.Heatmap{
+		Title: "Throughput over B = 1, " + placeName(on), XLabel: v.xLabel(), YLabel: v.axisName(v.facet),
+		ValueLabel: "gain (%)", Decimals: 1, Sign: true, Best: true, Limit: 25, About: v.results.Plan.Question,
+	}
+	if !isThreshold(v.x) {
+		h.Title = "Throughput over the first column, " + placeName(on)
+	}
+	for _, x := range xs {
+		n, _ := number(x)
+		h.XNames = append(h.XNames, short(n))
+	}
+	for _, panel := range ys {
+		h.YNames = append(h.YNames, v.rowName(panel))
+		row := make([]float64, len(xs))
+		c := v.curve(panel, system, on)
+		for i, x := range xs {
+			row[i] = math.NaN()
+			if c == nil {
+				continue
+			}
+			n, _ := number(x)
+			if p, ok := c.at(n); ok {
+				row[i] = 100 * (p.tokPerS/c.points[0].tokPerS - 1)
+			}
+		}
+		h.Values = append(h.Values, row)
+	}
+	return h
+}
+
+// rowName is a facet's value without the name of the axis, which stands at the
+// side.
+func (v *view) rowName(panel experiments.Setting) string {
+	name := v.name(panel)
+	if prefix := v.axisName(v.facet) + " = "; len(name) > len(prefix) && name[:len(prefix)] == prefix {
+		return name[len(prefix):]
+	}
+	return name
+}

@@ -1,0 +1,192 @@
+package output
+
+import (
+	"math"
+
+	"github.com/tokenrouter/tokenrouter/experiments"
+	"github.com/tokenrouter/tokenrouter/internal/report/figure"
+)
+
+// lines draws the plotted figure against a swept number: the chain as lines,
+// the simulator as points, systems that do not read B as horizontal lines.
+func (v *view) lines() *figure.Figure {
+	f := &figure.Figure{XLabel: v.xLabel(), YLabel: v.yLabel(), YFromZero: true, About: v.results.Plan.Question}
+	xs := v.values(v.x)
+	if first, ok := number(xs[0]); ok {
+		last, _ := number(xs[len(xs)-1])
+		f.XLog = first > 0 && last/first >= 50
+	}
+	for _, panel := range v.panels() {
+		facet := figure.Facet{}
+		if panel.Path != "" {
+			facet.Title = v.name(panel)
+		}
+		for _, system := range v.results.Plan.Systems {
+			v.addSystem(&facet, panel, system)
+		}
+		f.Facets = append(f.Facets, facet)
+	}
+	return f
+}
+
+func (v *view) addSystem(facet *figure.Facet, panel experiments.Setting, system string) {
+	if isThreshold(v.x) && !experiments.UsesB(system) {
+		v.addLevel(facet, panel, system)
+		return
+	}
+	kinds := []experiments.Setting{{}}
+	if v.series != "" {
+		kinds = v.values(v.series)
+	}
+	for _, kind := range kinds {
+		hue := system
+		if kind.Path != "" {
+			hue = v.name(kind)
+			if len(v.results.Plan.Systems) > 1 {
+				hue = system + ", " + hue
+			}
+		}
+		for _, on := range v.results.Plan.On {
+			s := v.line(panel, kind, system, on)
+			if len(s.X) == 0 {
+				continue
+			}
+			s.Name, s.Hue, s.Style = hue+", "+placeName(on), hue, figure.Points
+			if on == experiments.OnChain {
+				s.Style = figure.Line
+			} else if len(v.results.Plan.On) == 1 {
+				s.Style = figure.LinePoints
+			}
+			facet.Series = append(facet.Series, s)
+		}
+		if kind.Path == "" {
+			v.markBest(facet, panel, system)
+		}
+	}
+}
+
+func placeName(on string) string {
+	if on == experiments.OnChain {
+		return "predicted"
+	}
+	return "simulated"
+}
+
+// line collects the points of one series.
+func (v *view) line(panel, kind experiments.Setting, system, on string) figure.Series {
+	var s figure.Series
+	rows := v.pick(func(r *experiments.Row) bool {
+		return r.System == system && r.On == on && v.inPanel(r, panel) && (kind.Path == "" || at(r.Point, kind.Path) == kind.Text())
+	})
+	for _, r := range rows {
+		for _, set := range r.Point.Swept {
+			if x, ok := number(set); ok && set.Path == v.x {
+				s.X = append(s.X, x)
+				s.Y = append(s.Y, r.Mean[v.y])
+				s.Low = append(s.Low, r.Mean[v.y]-r.CI95[v.y])
+				s.High = append(s.High, r.Mean[v.y]+r.CI95[v.y])
+			}
+		}
+	}
+	return s
+}
+
+// addLevel draws a system whose figure does not depend on X.
+func (v *view) addLevel(facet *figure.Facet, panel experiments.Setting, system string) {
+	for _, on := range []string{experiments.OnSim, experiments.OnChain} {
+		rows := v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && v.inPanel(r, panel) })
+		if len(rows) > 0 && v.series == "" {
+			facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtY, Value: rows[0].Mean[v.y], Label: system, Hue: system})
+			return
+		}
+	}
+}
+
+// markBest rings the best B where B matters.
+func (v *view) markBest(facet *figure.Facet, panel experiments.Setting, system string) {
+	if !isThreshold(v.x) || v.results.Figures[v.y].Name != throughput {
+		return
+	}
+	c := v.curve(panel, system, v.bestPlace())
+	if c == nil || !c.matters() {
+		return
+	}
+	facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtPoint, X: c.best().b, Value: c.best().tokPerS, Label: "best B = " + short(c.best().b)})
+}
+
+// bestPlace is where the best B is read off: the simulator if it ran.
+func (v *view) bestPlace() string {
+	for _, on := range v.results.Plan.On {
+		if on == experiments.OnSim {
+			return on
+		}
+	}
+	return experiments.OnChain
+}
+
+// curve is throughput over B for one system at one place.
+type curve struct{ points []curvePoint }
+
+type curvePoint struct{ b, tokPerS, ci float64 }
+
+// curve returns nil if the experiment has no such curve.
+func (v *view) curve(panel experiments.Setting, system, on string) *curve {
+	y := v.figure(throughput)
+	var c curve
+	for _, r := range v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && v.inPanel(r, panel) }) {
+		for _, set := range r.Point.Swept {
+			if b, ok := number(set); ok && set.Path == v.x && !math.IsNaN(r.Mean[y]) {
+				c.points = append(c.points, curvePoint{b, r.Mean[y], r.CI95[y]})
+			}
+		}
+	}
+	if len(c.points) == 0 {
+		return nil
+	}
+	return &c
+}
+
+// best is the point of the highest throughput, the smallest B among equals.
+func (c *curve) best() curvePoint {
+	best := c.points[0]
+	for _, p := range c.points[1:] {
+		if p.tokPerS > best.tokPerS {
+			best = p
+		}
+	}
+	return best
+}
+
+func (c *curve) worst() curvePoint {
+	worst := c.points[0]
+	for _, p := range c.points[1:] {
+		if p.tokPerS < worst.tokPerS {
+			worst = p
+		}
+	}
+	return worst
+}
+
+func (c *curve) at(b float64) (curvePoint, bool) {
+	for _, p := range c.points {
+		if p.b == b {
+			return p, true
+		}
+	}
+	return curvePoint{}, false
+}
+
+// mattersGain is the gain over B = 1 from which on B is said to matter: below
+// it the choice disappears in the noise of a real system.
+const mattersGain = 0.02
+
+// gain is what the best B brings over B = 1.
+func (c *curve) gain() float64 {
+	one, ok := c.at(1)
+	if !ok {
+		return math.NaN()
+	}
+	return c.best().tokPerS/one.tokPerS - 1
+}
+
+func (c *curve) matters() bool { return c.gain() > mattersGain }

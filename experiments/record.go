@@ -1,0 +1,135 @@
+package experiments
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/tokenrouter/tokenrouter/internal/metrics"
+)
+
+// Status says what became of a cell.
+type Status string
+
+// What can become of a cell.
+const (
+	StatusOK            Status = "ok"
+	StatusNotApplicable Status = "not applicable" // the place cannot show this; the reason says why
+	StatusError         Status = "error"          // tried again by the next run
+)
+
+// Outcome is what an evaluator says of one cell.
+type Outcome struct {
+	Status  Status
+	Reason  string          // unless the status is ok
+	Summary metrics.Summary // if the status is ok
+	Large   int             // index of the model whose share of tokens counts as large
+}
+
+// Failed is the outcome of a cell that broke.
+func Failed(err error) Outcome { return Outcome{Status: StatusError, Reason: err.Error()} }
+
+// NotApplicable is the outcome of a cell that its place cannot show.
+func NotApplicable(reason string) Outcome {
+	return Outcome{Status: StatusNotApplicable, Reason: reason}
+}
+
+// Record is the outcome of one cell with its figures laid out.
+type Record struct {
+	Status Status
+	Reason string
+	Values []float64 // in the order of Figures; nil unless the status is ok
+}
+
+func newRecord(o Outcome, models int) Record {
+	r := Record{Status: o.Status, Reason: o.Reason}
+	if o.Status == StatusOK {
+		r.Values = figureValues(&o.Summary, models, o.Large)
+	}
+	return r
+}
+
+// Results is what an experiment showed: one record for each cell of the plan.
+type Results struct {
+	Plan    *Plan
+	Version string
+	Records []Record
+	Figures []Figure
+	Reused  int // evaluations taken over from an earlier run
+	Ran     int // evaluations made now
+}
+
+// Failures counts the cells that broke.
+func (r *Results) Failures() int {
+	n := 0
+	for _, record := range r.Records {
+		if record.Status == StatusError {
+			n++
+		}
+	}
+	return n
+}
+
+// JSON writes cell i as one line of JSON, the newline left out.
+func (r *Results) JSON(i int) []byte {
+	c, record := r.Plan.Cells[i], r.Records[i]
+	dst := appendString([]byte(`{"experiment":`), r.Plan.Name)
+	dst = appendString(append(dst, `,"system":`...), c.System)
+	dst = appendString(append(dst, `,"on":`...), c.On)
+	dst = append(dst, `,"seed":`...)
+	if c.On == OnChain {
+		dst = append(dst, "null"...)
+	} else {
+		dst = strconv.AppendUint(dst, c.Seed, 10)
+	}
+	dst = appendString(append(dst, `,"status":`...), string(record.Status))
+	if record.Reason != "" {
+		dst = appendString(append(dst, `,"reason":`...), record.Reason)
+	}
+	dst = append(dst, `,"settings":{`...)
+	for j, s := range c.Point.Settings {
+		if j > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(appendString(dst, s.Path), ':')
+		dst = append(dst, jsonValue(s.Value)...)
+	}
+	dst = append(dst, `},`...)
+	values := record.Values
+	if values == nil {
+		values = make([]float64, len(r.Figures))
+		for j := range values {
+			values[j] = math.NaN()
+		}
+	}
+	dst = appendFigures(dst, r.Figures, values)
+	dst = appendString(append(dst, `,"version":`...), r.Version)
+	return append(dst, '}')
+}
+
+func appendString(dst []byte, s string) []byte {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(fmt.Sprintf("experiments: a string is not JSON: %v", err))
+	}
+	return append(dst, text...)
+}
+
+// appendNumber writes the shortest text that reads back as x; JSON has no NaN
+// and no infinity, both are null.
+func appendNumber(dst []byte, x float64) []byte {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return append(dst, "null"...)
+	}
+	return strconv.AppendFloat(dst, x, 'g', -1, 64)
+}
+
+// modelNames lists the names of the plan's models.
+func (p *Plan) ModelNames() []string {
+	var names []string
+	for _, m := range p.Points[0].Spec.Models {
+		names = append(names, m.Name)
+	}
+	return names
+}

@@ -1,0 +1,265 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options say how to run a plan.
+type Options struct {
+	// Evaluate runs one cell. It is called from several goroutines, and only
+	// once for cells that must give equal results.
+	Evaluate func(ctx context.Context, c Cell) Outcome
+	Workers  int    // 0: one for each CPU
+	Out      string // folder for results; "" writes nothing
+	Version  string // of the program, for results.jsonl
+	Build    string // names the program's exact build: results of another are not taken over
+	// Progress, if set, is told how many of all evaluations are done.
+	Progress func(done, total int)
+}
+
+// Interrupted is the error of a run that was cancelled.
+type Interrupted struct {
+	Done, Total int    // evaluations
+	Out         string // where the finished ones are kept; "" if nowhere
+	Cause       error
+}
+
+func (e *Interrupted) Error() string {
+	s := fmt.Sprintf("interrupted after %d of %d runs", e.Done, e.Total)
+	if e.Out != "" {
+		s += "; the same command goes on from there (" + e.Out + ")"
+	}
+	return s
+}
+
+func (e *Interrupted) Unwrap() error { return e.Cause }
+
+// job is one evaluation; several cells may wait for it.
+type job struct {
+	key  string
+	cell Cell
+}
+
+type answer struct {
+	job
+	record Record
+	stack  string
+	wall   time.Duration
+}
+
+// Run evaluates the cells of a plan. The results, and every file in
+// Options.Out save run.log, do not depend on the number of workers, on timing
+// or on how often the run was interrupted. An error other than Interrupted is
+// about the folder; cells that break are counted by Results.Failures.
+func Run(ctx context.Context, p *Plan, o Options) (*Results, error) {
+	r := &run{plan: p, options: o, models: p.ModelNames(), records: map[string]Record{}}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	err := r.evaluate(ctx)
+	if err != nil {
+		r.log("stopped: %v", err)
+		return nil, errors.Join(err, r.close())
+	}
+	results := r.results()
+	if err := r.write(results); err != nil {
+		return nil, fmt.Errorf("write results: %w", err)
+	}
+	return results, nil
+}
+
+type run struct {
+	plan    *Plan
+	options Options
+	models  []string
+	keys    []string // of all evaluations, in the order of the plan
+	todo    []job
+	records map[string]Record
+	reused  int
+	store   *store
+	logFile *os.File
+}
+
+// open lists the evaluations and takes over those that are done.
+func (r *run) open() error {
+	if r.options.Out != "" {
+		var err error
+		if r.store, err = openStore(r.options.Out, r.plan.Name, r.options.Build); err != nil {
+			return err
+		}
+		path := filepath.Join(r.options.Out, RunLog)
+		if r.logFile, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+			return errors.Join(fmt.Errorf("open the log: %w", err), r.store.close())
+		}
+	}
+	seen := map[string]bool{}
+	for _, c := range r.plan.Cells {
+		key := c.Key()
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		r.keys = append(r.keys, key)
+		if r.store != nil {
+			if record, done := r.store.done[key]; done {
+				r.records[key] = record
+				r.reused++
+				continue
+			}
+		}
+		r.todo = append(r.todo, job{key, c})
+	}
+	r.log("start %s: %d cells, %d runs, %d of them done before", r.options.Version, len(r.plan.Cells), len(r.keys), r.reused)
+	return nil
+}
+
+// evaluate runs what is left to do. When ctx ends it returns at once; cells
+// in flight are lost.
+func (r *run) evaluate(ctx context.Context) error {
+	workers := r.options.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	jobs := make(chan job)
+	answers := make(chan answer, workers)
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	var pool sync.WaitGroup
+	for range min(workers, len(r.todo)) {
+		pool.Go(func() {
+			for j := range jobs {
+				a := r.one(inner, j)
+				select {
+				case answers <- a:
+				case <-inner.Done():
+					return
+				}
+			}
+		})
+	}
+	go func() {
+		defer close(jobs)
+		for _, j := range r.todo {
+			select {
+			case jobs <- j:
+			case <-inner.Done():
+				return
+			}
+		}
+	}()
+	return r.collect(ctx, answers)
+}
+
+func (r *run) collect(ctx context.Context, answers <-chan answer) error {
+	for len(r.records) < len(r.keys) {
+		r.progress()
+		select {
+		case a := <-answers:
+			if ctx.Err() != nil {
+				return r.interrupted(ctx)
+			}
+			if err := r.keep(a); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return r.interrupted(ctx)
+		}
+	}
+	r.progress()
+	return nil
+}
+
+func (r *run) progress() {
+	if r.options.Progress != nil {
+		r.options.Progress(len(r.records), len(r.keys))
+	}
+}
+
+func (r *run) interrupted(ctx context.Context) error {
+	return &Interrupted{len(r.records), len(r.keys), r.options.Out, context.Cause(ctx)}
+}
+
+func (r *run) keep(a answer) error {
+	r.records[a.key] = a.record
+	r.log("%s %s %s seed %d: %s in %v%s", a.cell.System, a.cell.On, sweptText(a.cell.Point), a.cell.Seed, a.record.Status, a.wall.Round(time.Microsecond), a.stack)
+	if r.store == nil {
+		return nil
+	}
+	return r.store.add(a.key, a.record)
+}
+
+func sweptText(p *Point) string {
+	parts := make([]string, len(p.Swept))
+	for i, s := range p.Swept {
+		parts[i] = s.Path + "=" + s.Text()
+	}
+	return "{" + strings.Join(parts, " ") + "}"
+}
+
+// one evaluates a cell. A panic is a fault of ours in one cell; it must not
+// cost the others, so it becomes that cell's error and its stack is logged.
+func (r *run) one(ctx context.Context, j job) (a answer) {
+	a.job = j
+	start := time.Now()
+	defer func() {
+		a.wall = time.Since(start)
+		if v := recover(); v != nil {
+			a.record = Record{Status: StatusError, Reason: fmt.Sprintf("internal error: %v", v)}
+			a.stack = "\n" + string(debug.Stack())
+		}
+	}()
+	a.record = newRecord(r.options.Evaluate(ctx, j.cell), len(r.models))
+	return a
+}
+
+func (r *run) results() *Results {
+	out := &Results{
+		Plan: r.plan, Version: r.options.Version, Figures: Figures(r.models),
+		Reused: r.reused, Ran: len(r.keys) - r.reused,
+	}
+	for _, c := range r.plan.Cells {
+		out.Records = append(out.Records, r.records[c.Key()])
+	}
+	return out
+}
+
+func (r *run) write(results *Results) error {
+	r.log("done: %d failed", results.Failures())
+	if r.store == nil {
+		return nil
+	}
+	var lines []byte
+	for i := range results.Records {
+		lines = append(append(lines, results.JSON(i)...), '\n')
+	}
+	return errors.Join(
+		replaceFile(filepath.Join(r.options.Out, ResultsJSONL), lines),
+		replaceFile(filepath.Join(r.options.Out, ResultsCSV), results.CSV()),
+		r.store.finish(r.keys, r.records),
+		r.logFile.Close(),
+	)
+}
+
+func (r *run) close() error {
+	if r.store == nil {
+		return nil
+	}
+	return errors.Join(r.store.close(), r.logFile.Close())
+}
+
+// log writes to run.log, the only file with dates and wall times. What goes
+// wrong with it must not stop the run.
+func (r *run) log(format string, args ...any) {
+	if r.logFile != nil {
+		fmt.Fprintf(r.logFile, time.Now().Format(time.RFC3339)+" "+format+"\n", args...)
+	}
+}

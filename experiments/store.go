@@ -1,0 +1,206 @@
+package experiments
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+)
+
+// Names of the files in a run's folder.
+const (
+	ResultsCSV   = "results.csv"
+	ResultsJSONL = "results.jsonl"
+	RunLog       = "run.log"
+	// finishedFile holds the evaluations that are done, so that a run that was
+	// interrupted goes on where it stopped.
+	finishedFile = "finished.jsonl"
+)
+
+// store is the list of finished evaluations in a run's folder. While a run
+// goes on a line is added for each; a crash can tear the last line only, which
+// is then cut off. Lines are found by Cell.Key: when the experiment file has
+// changed, the cells that it changes are run again and no others.
+type store struct {
+	path string
+	head storeHead
+	file *os.File
+	done map[string]Record
+}
+
+// storeHead is the first line: to whom the others belong.
+type storeHead struct {
+	Format     int    `json:"format"`
+	Experiment string `json:"experiment"`
+	Build      string `json:"build"`
+}
+
+type storeLine struct {
+	Key    string     `json:"key"`
+	Status Status     `json:"status"`
+	Reason string     `json:"reason,omitempty"`
+	Values []*float64 `json:"values,omitempty"`
+}
+
+// openStore reads what an earlier run left in folder out, which is made if
+// missing. Evaluations by another build of the program are not taken over.
+func openStore(out, experiment, build string) (*store, error) {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, fmt.Errorf("make the folder for results: %w", err)
+	}
+	s := &store{
+		path: filepath.Join(out, finishedFile),
+		head: storeHead{formatVersion, experiment, build},
+		done: map[string]Record{},
+	}
+	old, err := os.ReadFile(s.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read finished cells: %w", err)
+	}
+	whole, err := s.take(old)
+	if err != nil {
+		return nil, err
+	}
+	s.file, err = os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open finished cells: %w", err)
+	}
+	if err := s.rewind(whole); err != nil {
+		s.file.Close()
+		return nil, fmt.Errorf("write finished cells: %w", err)
+	}
+	return s, nil
+}
+
+// take reads the lines of an earlier run and returns the length of those that
+// are whole; 0 if they are of no use.
+func (s *store) take(old []byte) (whole int, err error) {
+	first, rest, found := bytes.Cut(old, []byte("\n"))
+	var head storeHead
+	if !found || json.Unmarshal(first, &head) != nil {
+		return 0, nil
+	}
+	if head.Experiment != s.head.Experiment {
+		return 0, fmt.Errorf("%s holds results of the experiment %q, not of %q\n  fix: choose another folder with --out",
+			filepath.Dir(s.path), head.Experiment, s.head.Experiment)
+	}
+	if head != s.head {
+		return 0, nil
+	}
+	whole = len(first) + 1
+	for len(rest) > 0 {
+		line, after, found := bytes.Cut(rest, []byte("\n"))
+		var l storeLine
+		if !found || json.Unmarshal(line, &l) != nil {
+			break
+		}
+		s.done[l.Key] = l.record()
+		whole += len(line) + 1
+		rest = after
+	}
+	return whole, nil
+}
+
+func (s *store) rewind(whole int) error {
+	if err := s.file.Truncate(int64(whole)); err != nil {
+		return err
+	}
+	if _, err := s.file.Seek(int64(whole), 0); err != nil {
+		return err
+	}
+	if whole > 0 {
+		return nil
+	}
+	return s.line(s.head)
+}
+
+func (s *store) line(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = s.file.Write(append(text, '\n'))
+	return err
+}
+
+// add keeps the record of a finished evaluation. One that broke is not kept:
+// the next run tries it again.
+func (s *store) add(key string, r Record) error {
+	if r.Status == StatusError {
+		return nil
+	}
+	if err := s.line(newStoreLine(key, r)); err != nil {
+		return fmt.Errorf("write finished cells: %w", err)
+	}
+	return nil
+}
+
+// finish writes the evaluations of the plan anew, in its order, so that equal
+// runs leave equal bytes.
+func (s *store) finish(keys []string, records map[string]Record) error {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	if err := enc.Encode(s.head); err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if r := records[key]; r.Status != StatusError {
+			if err := enc.Encode(newStoreLine(key, r)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.close(); err != nil {
+		return err
+	}
+	return replaceFile(s.path, buf.Bytes())
+}
+
+func (s *store) close() error {
+	return errors.Join(s.file.Sync(), s.file.Close())
+}
+
+func newStoreLine(key string, r Record) storeLine {
+	l := storeLine{Key: key, Status: r.Status, Reason: r.Reason}
+	for _, x := range r.Values {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			l.Values = append(l.Values, nil)
+		} else {
+			l.Values = append(l.Values, &x)
+		}
+	}
+	return l
+}
+
+func (l storeLine) record() Record {
+	r := Record{Status: l.Status, Reason: l.Reason}
+	for _, x := range l.Values {
+		if x == nil {
+			r.Values = append(r.Values, math.NaN())
+		} else {
+			r.Values = append(r.Values, *x)
+		}
+	}
+	return r
+}
+
+// replaceFile writes a file whole or not at all.
+func replaceFile(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
