@@ -1,6 +1,8 @@
 package experiments
 
 import (
+	"errors"
+
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/sim"
 )
@@ -80,4 +82,18 @@ func (s *setup) scripted() []sim.Request {
 		list = append(list, r)
 	}
 	return list
+}
+
+// SimConfig says what the simulator runs for a cell, for whoever wants to watch
+// such a run. The error says why it cannot.
+func SimConfig(c Cell) (sim.Config, error) {
+	s, err := newSetup(c)
+	if err != nil {
+		return sim.Config{}, err
+	}
+	config, reason := s.simulation(c.Seed)
+	if reason != "" {
+		return sim.Config{}, errors.New(reason)
+	}
+	return config, nil
 }

@@ -1,6 +1,7 @@
 package scheduler
 
-// onArrived takes a client's request, or refuses it.
+// onArrived queues a client's request, or refuses it. Whether there is a place
+// is decided when the instant is settled.
 func (c *Core) onArrived(a *Arrival) {
 	if _, known := c.byID[a.ID]; known {
 		panic("scheduler: a request id arrived twice")
@@ -14,9 +15,6 @@ func (c *Core) onArrived(a *Arrival) {
 		return
 	case !c.fitsEverywhere(len(a.Prompt) + 1):
 		c.refuse(a.ID, ReasonTooLong)
-		return
-	case c.admitted >= c.cfg.MaxRunning[c.me] && len(c.arrived) >= c.cfg.QueueLimit:
-		c.refuse(a.ID, ReasonQueueFull)
 		return
 	}
 	s, r := c.slot(a.ID)
@@ -50,16 +48,33 @@ func (c *Core) refuse(id RequestID, why Reason) {
 // fitsEverywhere reports whether every model that the algorithm may visit has
 // a pool for that many tokens.
 func (c *Core) fitsEverywhere(tokens int) bool {
-	blocks := c.kv.blocksFor(max(tokens, c.cfg.HoldContext))
-	for _, pool := range c.cfg.KVTokens {
-		if blocks > pool/c.cfg.BlockTokens {
+	tokens = max(tokens, c.cfg.HoldContext)
+	for m, pool := range c.cfg.KVTokens {
+		if m != c.me && tokens > pool {
 			return false
 		}
 	}
-	return true
+	return c.kv.blocksFor(tokens) <= c.blocks
 }
 
-// admit gives free places to the oldest arrivals.
+// onDrain refuses from now on, which includes the arrivals of this instant.
+func (c *Core) onDrain() {
+	c.draining = true
+	c.refuseLast(ReasonDraining, func(r *request) bool { return r.arrivedNs == c.nowNs })
+}
+
+// refuseLast refuses the youngest arrivals while they should be.
+func (c *Core) refuseLast(why Reason, should func(*request) bool) {
+	for n := len(c.arrived); n > 0 && should(&c.slots[c.arrived[n-1]]); n-- {
+		s := c.arrived[n-1]
+		c.arrived = c.arrived[:n-1]
+		c.refuse(c.slots[s].id, why)
+		c.drop(s)
+	}
+}
+
+// admit gives free places to the oldest arrivals, and refuses the youngest if
+// too many are left.
 func (c *Core) admit() {
 	n := 0
 	for n < len(c.arrived) && c.admitted < c.cfg.MaxRunning[c.me] {
@@ -72,6 +87,7 @@ func (c *Core) admit() {
 		c.makeReady(s)
 	}
 	c.arrived = append(c.arrived[:0], c.arrived[n:]...)
+	c.refuseLast(ReasonQueueFull, func(*request) bool { return len(c.arrived) > c.cfg.QueueLimit })
 }
 
 // onPeerArrived takes a request that came to be extended here.
@@ -79,7 +95,10 @@ func (c *Core) onPeerArrived(req *PeerReq) {
 	s, known := c.byID[req.ID]
 	if !known {
 		if req.Start != 0 {
-			panic("scheduler: a new peer request must bring all its tokens")
+			// This model knew the request, so home has ended it meanwhile.
+			c.releaseKnowers(req.ID, req.Home, req.Anchors)
+			c.recycle(req)
+			return
 		}
 		var r *request
 		s, r = c.slot(req.ID)
@@ -111,18 +130,19 @@ func (c *Core) take(r *request, req *PeerReq) {
 }
 
 // forgetFrom takes back the tokens from pos on, and their KV: home has not
-// accepted them. A block that others may have found is not written again.
+// accepted them.
 func (c *Core) forgetFrom(r *request, pos int) {
 	r.ids.truncate(pos)
-	if r.fed <= pos {
-		return
+	if r.fed > pos {
+		c.unfeed(r, pos)
 	}
+}
+
+// unfeed lets the positions from pos on be fed again. A block that others may
+// have found is not written again.
+func (c *Core) unfeed(r *request, pos int) {
 	r.fed = pos
 	if keep := pos / c.cfg.BlockTokens; keep < r.published {
-		c.kv.release(r.blocks[keep:])
-		c.freed = true
-		r.blocks = r.blocks[:keep]
-		r.published = keep
-		r.fed = keep * c.cfg.BlockTokens
+		c.giveBack(r, keep)
 	}
 }

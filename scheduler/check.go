@@ -15,7 +15,7 @@ import "fmt"
 //	C9  no model knows more of a request than the one that holds it
 //	C10 a request's home and state fit: pending at home only, away elsewhere only
 //	C11 thresholds in force are at least 1 and sum to at most live + models - 1
-//	C12 held KV blocks are those of the requests (K1 to K8 of the pool hold too)
+//	C12 held KV blocks are those of the requests, or given back at this instant (K1 to K8 of the pool hold too)
 //
 // It takes time linear in the core's size; tests call it after every event.
 func (c *Core) Check() {
@@ -164,6 +164,9 @@ func (c *Core) checkKV() error {
 		for _, b := range c.slots[i].blocks {
 			refs[b]++
 		}
+	}
+	for _, b := range c.goneBlock {
+		refs[b]++
 	}
 	for b := range refs {
 		if have := c.kv.blocks[b].refs; have != refs[b] {

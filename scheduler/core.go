@@ -1,8 +1,10 @@
 package scheduler
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 )
@@ -15,7 +17,7 @@ type Config struct {
 	Rule        Rule
 	Thresholds  Thresholds
 	MaxRunning  []int // requests in a step, and admitted at a home, at most
-	KVTokens    []int // size of each model's KV pool
+	KVTokens    []int // size of each model's KV pool, in whole blocks of its own
 	BlockTokens int   // tokens in a KV block
 	ChunkTokens int   // rows in a step at most; more than MaxRunning
 	QueueLimit  int   // arrivals that may wait for admission
@@ -41,9 +43,12 @@ func (c *Config) validate() error {
 			c.ChunkTokens, c.MaxRunning[c.Model])
 	}
 	for m := range k {
-		if c.MaxRunning[m] < 1 || c.KVTokens[m] < c.BlockTokens {
-			return fmt.Errorf("scheduler: model %d: MaxRunning must be at least 1 and KVTokens at least one block", m)
+		if c.MaxRunning[m] < 1 || c.KVTokens[m] < 1 {
+			return fmt.Errorf("scheduler: model %d: MaxRunning and KVTokens must be at least 1", m)
 		}
+	}
+	if own := c.KVTokens[c.Model]; own < c.BlockTokens {
+		return fmt.Errorf("scheduler: KVTokens is %d, want at least one block of %d", own, c.BlockTokens)
 	}
 	return c.Thresholds.Validate(k)
 }
@@ -67,11 +72,15 @@ type Core struct {
 	arrived []int32 // admission queue, first come first served
 	peerReq []*PeerReq
 
-	batch    []Entry
-	busy     bool
-	admitted int
-	draining bool
-	freed    bool // blocks may have come free for the KV queue since it was last asked
+	batch     []Entry
+	busy      bool
+	admitted  int
+	draining  bool
+	unsettled bool     // events were stepped since the last Settle
+	ends      []ending // verdicts of this instant
+	gone      []gone   // who gave blocks back at this instant
+	goneBlock []int32  // these blocks
+	freed     bool     // blocks may have come free for the KV queue since it was last asked
 
 	nowNs     int64
 	live      int
@@ -105,13 +114,29 @@ func New(cfg Config) (*Core, error) {
 	return c, nil
 }
 
+// ending is the word that a request is over.
+type ending struct {
+	id       RequestID
+	why      Reason
+	released bool // home's word; otherwise the client's
+}
+
+// gone is a request that gave back the blocks from goneBlock[first] to before
+// goneBlock[end].
+type gone struct {
+	id         RequestID
+	first, end int
+}
+
 // Step takes one event in and returns what it causes. The messages are valid
-// until the next call.
+// until the next call. What depends on the order of one instant's events waits
+// for Settle.
 func (c *Core) Step(ev *Event) []Message {
 	if ev.AtNs < c.nowNs {
 		panic(fmt.Sprintf("scheduler: %v at %d ns after an event at %d ns", ev.Kind, ev.AtNs, c.nowNs))
 	}
 	c.nowNs = ev.AtNs
+	c.unsettled = true
 	c.out = c.out[:0]
 	switch ev.Kind {
 	case Arrived:
@@ -129,23 +154,53 @@ func (c *Core) Step(ev *Event) []Message {
 	case Wake:
 		// The time alone matters: the driver asks Launch next.
 	case Aborted:
-		c.onEnd(ev.Request, ReasonAbort)
+		c.ends = append(c.ends, ending{id: ev.Request, why: ReasonAbort})
 	case Stop:
-		c.onEnd(ev.Request, ReasonStop)
+		c.ends = append(c.ends, ending{id: ev.Request, why: ReasonStop})
 	case Released:
-		c.onReleased(ev.Request)
+		c.ends = append(c.ends, ending{id: ev.Request, released: true})
 	case Drain:
-		c.draining = true
+		c.onDrain()
 	default:
 		panic("scheduler: unknown event")
 	}
-	c.settle()
 	return c.out
 }
 
-// settle ends a call: blocks and places that came free go to those who wait
-// for them, and the others are told what changed.
+// Settle ends the events of an instant, after the last Step and before Launch:
+// requests that are to end do, places and blocks that came free go to those who
+// wait for them, and the others are told what changed. None of it may happen
+// earlier, or the order of simultaneous events would matter: whether an arrival
+// finds the place that a step end frees, whether the token of a step end still
+// goes to a client that leaves. The messages are valid until the next call.
+func (c *Core) Settle() []Message {
+	c.out = c.out[:0]
+	if c.unsettled {
+		c.unsettled = false
+		c.endAll()
+		c.settle()
+	}
+	return c.out
+}
+
+// endAll carries out this instant's verdicts, in order of id.
+func (c *Core) endAll() {
+	slices.SortFunc(c.ends, func(a, b ending) int {
+		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.why, b.why))
+	})
+	for _, e := range c.ends {
+		if e.released {
+			c.onReleased(e.id)
+		} else {
+			c.onEnd(e.id, e.why)
+		}
+	}
+	c.ends = c.ends[:0]
+}
+
+// settle gives away what came free and tells the others.
 func (c *Core) settle() {
+	c.freeGone()
 	if len(c.kvWait) > 0 && c.freed {
 		c.serveKVQueue()
 	}
@@ -209,7 +264,7 @@ func (c *Core) slot(id RequestID) (int32, *request) {
 // drop frees a slot and what it holds.
 func (c *Core) drop(s int32) {
 	r := &c.slots[s]
-	c.dropKV(r)
+	c.giveBack(r, 0)
 	for _, req := range r.early {
 		c.recycle(req)
 	}
@@ -219,14 +274,40 @@ func (c *Core) drop(s int32) {
 	c.unused = append(c.unused, s)
 }
 
+// dropKV takes a request's KV at once.
 func (c *Core) dropKV(r *request) {
-	if len(r.blocks) > 0 {
-		c.kv.release(r.blocks)
-		c.freed = true
-	}
+	c.kv.release(r.blocks)
+	c.freed = true
 	r.blocks = r.blocks[:0]
 	r.published = 0
 	r.fed = 0
+}
+
+// giveBack lets go of a request's blocks from the index keep on, at the end of
+// the instant: cached blocks are evicted in the order in which they were
+// released, which must not be the order of an instant's events.
+func (c *Core) giveBack(r *request, keep int) {
+	if len(r.blocks) > keep {
+		first := len(c.goneBlock)
+		c.goneBlock = append(c.goneBlock, r.blocks[keep:]...)
+		c.gone = append(c.gone, gone{r.id, first, len(c.goneBlock)})
+	}
+	r.blocks = r.blocks[:keep]
+	r.published = min(r.published, keep)
+	r.fed = min(r.fed, keep*c.cfg.BlockTokens)
+}
+
+func (c *Core) freeGone() {
+	if len(c.gone) == 0 {
+		return
+	}
+	// One request's own come deepest first, as they were given.
+	slices.SortStableFunc(c.gone, func(a, b gone) int { return cmp.Compare(a.id, b.id) })
+	for _, g := range c.gone {
+		c.kv.release(c.goneBlock[g.first:g.end])
+	}
+	c.gone, c.goneBlock = c.gone[:0], c.goneBlock[:0]
+	c.freed = true
 }
 
 // enter is the only place that changes a state.
@@ -245,6 +326,11 @@ func (c *Core) enter(r *request, to state) {
 // makeReady puts a request among those that the next step may take.
 func (c *Core) makeReady(s int32) {
 	r := &c.slots[s]
+	if n := r.ids.len(); r.fed == n {
+		// Back without a new token: the last one is fed again, since its forward
+		// is what samples the next.
+		c.unfeed(r, n-1)
+	}
 	c.enter(r, ready)
 	r.readySinceNs = c.nowNs
 	c.ready = append(c.ready, s)

@@ -6,12 +6,13 @@
 // A core never reads a clock, draws a random number, blocks or starts a
 // goroutine. Its driver owns time and transport, and has these duties:
 //
-//  1. Own the core: one goroutine calls Step and Launch. Event times never go
-//     back.
-//  2. Step every event that is due at an instant, at every core, before asking
-//     any core to launch; deliver what arrives without delay (hand-offs, State,
-//     Live, Release) as further events of the same instant, until none is left.
-//  3. Then ask every idle core to Launch, deliver the messages of these calls
+//  1. Own the core: one goroutine calls Step, Settle and Launch. Event times
+//     never go back.
+//  2. Step every event that is due at an instant, at every core; deliver what
+//     arrives without delay (hand-offs, State, Live, Release) as further events
+//     of the same instant, until none is left. Then Settle every core, deliver
+//     likewise and settle again, until nothing is left.
+//  3. Only then ask every core to Launch, deliver the messages of these calls
 //     likewise, and ask again until nothing starts and nothing is left.
 //  4. Run the batch: feed each entry's tokens, write KV through its block
 //     table, and where the entry Samples, sample a token, compute the signals
@@ -30,6 +31,7 @@
 //	for each event of this instant {
 //		deliver(core.Step(&event))
 //	}
+//	deliver(core.Settle())
 //	batch, messages, ok := core.Launch()
 //	deliver(messages)
 //	if ok {

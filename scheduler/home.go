@@ -6,8 +6,8 @@ import "github.com/tokenrouter/tokenrouter/algorithms"
 func (c *Core) onPeerReturned(req *PeerReq) {
 	s, known := c.byID[req.ID]
 	if !known || c.slots[s].state == ended {
-		// Home has ended the request meanwhile; the peer may not know yet.
-		c.out = append(c.out, Message{Kind: Release, Request: req.ID, To: req.From})
+		// Home has ended the request meanwhile; the peers may not know yet.
+		c.releaseKnowers(req.ID, c.me, req.Anchors)
 		c.recycle(req)
 		return
 	}
@@ -106,14 +106,30 @@ func (c *Core) endAtHome(s int32, why Reason) {
 	c.end(s)
 }
 
+// releaseKnowers passes on that a request is over, to the models that know it.
+// Home's own Release may have reached one of them before the request did, from
+// a third model. So whoever comes to know that it is over, and learns from a
+// peer request or holds the request itself, tells those whom only this tells.
+func (c *Core) releaseKnowers(id RequestID, home int, anchors []int) {
+	for m, a := range anchors {
+		if a > 0 && m != c.me && m != home {
+			c.out = append(c.out, Message{Kind: Release, Request: id, To: m})
+		}
+	}
+}
+
 // onReleased drops a peer's request: at once, or when its step is over.
 func (c *Core) onReleased(id RequestID) {
 	s, known := c.byID[id]
 	if !known || c.slots[s].state == ended {
 		return
 	}
-	if c.slots[s].home == c.me {
+	r := &c.slots[s]
+	if r.home == c.me {
 		panic("scheduler: home was told to release its own request")
+	}
+	if r.state != away {
+		c.releaseKnowers(id, r.home, r.anchors)
 	}
 	c.end(s)
 }

@@ -1,10 +1,11 @@
 package scheduler
 
-// Launch asks an idle core whether a step starts now. It is the only call that
+// Launch asks a core whether a step starts now. It is the only call that
 // starts work. The batch is valid until its StepDone, the messages until the
-// next call; the driver delivers them whether or not a step starts.
+// next call; the driver delivers them whether or not a step starts. It settles
+// the instant if the driver has not.
 func (c *Core) Launch() (Batch, []Message, bool) {
-	c.out = c.out[:0]
+	c.Settle()
 	if c.busy || len(c.ready) == 0 {
 		return Batch{}, c.out, false
 	}

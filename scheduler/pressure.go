@@ -114,9 +114,9 @@ func (c *Core) serveKVQueue() {
 		if !c.reserve(s, r.fed+min(r.unseen(), c.cfg.ChunkTokens)) {
 			break
 		}
+		c.keepReady() // whom reserve took KV from may be the next to get some
 		c.kvWait = append(c.kvWait[:0], c.kvWait[1:]...)
 		r.kvWaitNs += c.nowNs - r.waitSinceNs
 		c.makeReady(s)
 	}
-	c.keepReady()
 }

@@ -89,6 +89,9 @@ func newWorld(cfg Config) (*world, error) {
 	maxRunning, kv := make([]int, len(cfg.Models)), make([]int, len(cfg.Models))
 	for i, m := range cfg.Models {
 		maxRunning[i], kv[i] = m.MaxRunning, m.KVTokens
+		if m.BlockTokens > 0 {
+			kv[i] -= m.KVTokens % m.BlockTokens // whole blocks
+		}
 	}
 	for i, m := range cfg.Models {
 		core, err := scheduler.New(scheduler.Config{
@@ -164,8 +167,24 @@ func (w *world) instant() {
 	}
 }
 
-// deliverAll steps the events of this instant until none is left.
+// deliverAll steps the events of this instant and settles the cores until
+// nothing is left.
 func (w *world) deliverAll() {
+	for {
+		w.stepAll()
+		for m := range w.nodes {
+			if out := w.nodes[m].core.Settle(); len(out) > 0 {
+				w.carryOut(m, out)
+			}
+		}
+		if len(w.inbox) == 0 && !w.liveMoved {
+			return
+		}
+	}
+}
+
+// stepAll steps the events of this instant.
+func (w *world) stepAll() {
 	for len(w.inbox) > 0 || w.liveMoved {
 		for i := 0; i < len(w.inbox); i++ {
 			d := &w.inbox[i]

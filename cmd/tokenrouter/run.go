@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tokenrouter/tokenrouter/experiments"
-	"github.com/tokenrouter/tokenrouter/experiments/view"
+	"github.com/tokenrouter/tokenrouter/experiments/output"
 )
 
 // runOptions are the flags of run.
@@ -94,13 +94,13 @@ func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := view.Write(o.out, results, o.command(name)); err != nil {
+	if _, err := output.Write(results, o.out, o.command(name)); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	if err := o.print(cmd.OutOrStdout(), results); err != nil {
 		return err
 	}
-	cmd.PrintErrf("%d runs in %.1f s, %d taken over; wrote %s\n", results.Ran, time.Since(start).Seconds(), results.Reused, filepath.Join(o.out, view.Page))
+	cmd.PrintErrf("%d runs in %.1f s, %d taken over; wrote %s\n", results.Ran, time.Since(start).Seconds(), results.Reused, filepath.Join(o.out, output.ReportHTML))
 	return failures(results, o.out)
 }
 
@@ -133,15 +133,17 @@ func (o *runOptions) print(out io.Writer, results *experiments.Results) error {
 		}
 		return w.Flush()
 	}
-	for i, t := range view.Tables(results) {
-		if i > 0 {
-			fmt.Fprintln(out)
-		}
-		if err := printTable(out, &t); err != nil {
-			return err
-		}
+	answers, table := output.Summary(results)
+	for _, a := range answers {
+		fmt.Fprintln(out, a)
 	}
-	return nil
+	if table == nil {
+		return nil
+	}
+	if len(answers) > 0 {
+		fmt.Fprintln(out)
+	}
+	return printTable(out, table)
 }
 
 func failures(results *experiments.Results, out string) error {
