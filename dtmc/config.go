@@ -14,10 +14,10 @@ import (
 // holds no more models than this anyway.
 const maxModels = 8
 
-// defaultMaxStates and transitionsPerState keep one solve below about a gibibyte
-// (24 bytes a transition) and a minute.
+// defaultMaxStates and transitionsPerState keep one solve below about half a
+// gibibyte (24 bytes a transition) and half a minute.
 const (
-	defaultMaxStates    = 1_000_000
+	defaultMaxStates    = 500_000
 	transitionsPerState = 40
 )
 
@@ -72,7 +72,7 @@ type Config struct {
 	// must not exceed the shortest step.
 	QuantumNs int64
 
-	MaxStates int // 0 = 1,000,000
+	MaxStates int // 0 = 500,000
 }
 
 // validate reports the first mistake in c, as an error that names the field.

@@ -125,18 +125,18 @@ func (c *chain) scatter(ending [][]split, key uint64, p float64) {
 func (c *chain) settle(key uint64, p float64) {
 	l := &c.layout
 	var starting [maxModels]bool
-	any := false
+	some := false
 	if c.turns {
-		any = c.decideTurns(key, &starting)
+		some = c.decideTurns(key, &starting)
 	} else {
 		for m := range l.models {
 			if l.inFlight[m].get(key) == 0 && c.launches[m][l.waiting[m].get(key)] {
 				starting[m] = true
-				any = true
+				some = true
 			}
 		}
 	}
-	if any {
+	if some {
 		c.start(0, &starting, key, p)
 		return
 	}
@@ -157,7 +157,7 @@ func (c *chain) decideTurns(key uint64, starting *[maxModels]bool) bool {
 			Ready: l.waiting[m].get(key),
 		}
 	}
-	any := false
+	some := false
 	load := scheduler.Load{Live: c.users, Peers: c.peers, LastRan: l.last.get(key) - 1}
 	for m := range l.models {
 		if c.peers[m].Busy {
@@ -165,9 +165,9 @@ func (c *chain) decideTurns(key uint64, starting *[maxModels]bool) bool {
 		}
 		load.Model, load.Ready, load.B = m, c.peers[m].Ready, c.inForce[m]
 		starting[m] = c.rule.Launch(&load)
-		any = any || starting[m]
+		some = some || starting[m]
 	}
-	return any
+	return some
 }
 
 // start puts the steps of the starting models from m on in flight. A step whose

@@ -25,8 +25,11 @@ type Prediction struct {
 	// turns).
 	WaitingStepMs, WaitingThresholdMs, WaitingPeerMs float64
 
+	RowsPerRequest []float64 // mean rows of one request's step, r(i); 1 if never visited
+	ContextTokens  int       // context of every request
+
 	BInForce   []int     // thresholds after Clamp, whether or not the rule reads them
-	DurationNs [][]int64 // mean length of a step that was used, by model and batch; [0] unused
+	DurationNs [][]int64 // step time by model and batch; [0] unused; shared, not to be written
 	QuantumNs  int64
 
 	States, Transitions int     // of the recurrent part that was solved
@@ -89,7 +92,7 @@ func (p *predictor) setQuantum(quantumNs int64) error {
 	if c.maxStates == 0 {
 		c.maxStates = defaultMaxStates
 	}
-	c.maxTransitions = transitionsPerState * c.maxStates
+	c.maxTransitions = min(transitionsPerState*c.maxStates, math.MaxInt32) // flow counts them in 32 bits
 	c.peers = make([]scheduler.PeerLoad, k)
 	c.maxBatch = make([]int, k)
 	for m := range k {
@@ -127,22 +130,31 @@ func (p *predictor) predict(inForce []int) (*Prediction, error) {
 // stationary explores and solves for one threshold vector. The solution belongs
 // to p.flow.
 func (p *predictor) stationary(inForce []int) (solution, error) {
+	if err := p.arrange(inForce); err != nil {
+		return solution{}, err
+	}
+	return p.solver.solve(&p.flow)
+}
+
+// arrange explores for one threshold vector and puts the recurrent states into
+// p.flow.
+func (p *predictor) arrange(inForce []int) error {
 	c := &p.chain
 	c.inForce = append(c.inForce[:0], inForce...)
 	if !c.turns {
 		c.decideOnce()
 	}
 	if err := c.explore(p.farthest()); err != nil {
-		return solution{}, err
+		return err
 	}
 	classes := p.components.find(c)
 	if len(classes) > 1 {
 		if err := p.compareClasses(classes); err != nil {
-			return solution{}, err
+			return err
 		}
 	}
 	p.flow.arrange(c, classes[0], &p.visits)
-	return p.solver.solve(&p.flow)
+	return nil
 }
 
 // compareClasses refuses a system that never forgets its start, as happens when
@@ -206,6 +218,8 @@ func (p *predictor) describe(sol *solution) *Prediction {
 		WaitingStepMs:      forStep * perToken,
 		WaitingThresholdMs: forThreshold * perToken,
 		WaitingPeerMs:      forPeer * perToken,
+		RowsPerRequest:     append([]float64(nil), p.visits.rows...),
+		ContextTokens:      p.cfg.contextTokens(),
 		BInForce:           append([]int(nil), c.inForce...),
 		DurationNs:         p.durationNs,
 		QuantumNs:          c.quanta.quantumNs,

@@ -17,12 +17,11 @@ type length struct {
 
 // stepTimes tabulates the nanoseconds of a step by model and batch.
 func stepTimes(c *Config, v *visits) ([][]int64, error) {
-	context := c.PromptTokens + c.OutputTokens/2
 	table := make([][]int64, len(c.Models))
 	for m := range table {
 		table[m] = make([]int64, c.maxBatch(m)+1)
 		for b := 1; b < len(table[m]); b++ {
-			ns := c.Models[m].Time.Ns(b, v.stepRows(m, b), b*context)
+			ns := c.Models[m].Time.Ns(b, v.stepRows(m, b), b*c.contextTokens())
 			if ns < 1 {
 				return nil, fmt.Errorf("dtmc: Models[%d] (%s): a step of %d requests takes %d ns: want at least 1", m, c.Models[m].Name, b, ns)
 			}
@@ -32,6 +31,9 @@ func stepTimes(c *Config, v *visits) ([][]int64, error) {
 	return table, nil
 }
 
+func (c *Config) contextTokens() int { return c.PromptTokens + c.OutputTokens/2 }
+
+// maxBatch is the largest batch that a step of model m can have.
 func (c *Config) maxBatch(m int) int {
 	if r := c.Models[m].MaxRunning; r > 0 {
 		return min(r, c.Users)

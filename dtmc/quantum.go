@@ -9,7 +9,7 @@ import (
 // transitions are explored and solved in a second.
 const (
 	predictBudget = 250_000
-	searchBudget  = 60_000
+	searchBudget  = 120_000
 	// coarseBudget is what a chain may take before its quantum becomes coarser
 	// than half the shortest step.
 	coarseBudget = 4_000_000

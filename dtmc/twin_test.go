@@ -1,8 +1,10 @@
 package dtmc
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"testing"
 
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
@@ -73,7 +75,7 @@ func (t *twin) launch() {
 		}
 		t.ready[m] -= n
 		t.inFlight[m] = n
-		rows := max(n, int(math.Round(float64(n)*t.rows[m])))
+		rows := max(n, int(float64(n)*t.rows[m]+.5+1e-9))
 		t.endNs[m] = t.nowNs + t.cfg.Models[m].Time.Ns(n, rows, n*(t.cfg.PromptTokens+t.cfg.OutputTokens/2))
 	}
 }
@@ -159,3 +161,67 @@ func (t *twin) run(batches int, batchNs int64) twinResult {
 }
 
 func clone(s []int64) []int64 { return append([]int64(nil), s...) }
+
+// twinCells covers rules, kinds of routing, thresholds and limits; durations
+// are whole quanta, so that chain and twin are the same process.
+func twinCells() map[string]Config {
+	cells := map[string]Config{}
+	for i, rule := range rules {
+		for j, back := range []float64{1, .35} {
+			for _, kept := range []bool{false, true} {
+				n := 4 + 4*((i+j)%2)
+				for _, b := range []int{1, n / 4, n / 2, n} {
+					if !rule.UsesB() && b > 1 {
+						continue
+					}
+					cfg := ratio427([]float64{.05, .1, .2, .4}[(i+2*j)%4], back, n, 1, b)
+					cfg.Rule, cfg.RoutedKept = rule, kept
+					cells[fmt.Sprintf("%v back %v kept %v n %d B %d", rule, back, kept, n, b)] = cfg
+				}
+			}
+		}
+	}
+	cells["batch-dependent"] = pair(linear{base: 3, perRequest: 1}, linear{base: 20, perRequest: 2}, .2, .35, 6, 2, 3)
+	limited := ratio427(.5, 1, 9, 3, 6)
+	limited.Models[0].MaxRunning, limited.Models[1].MaxRunning = 4, 3
+	cells["limited batches"] = limited
+	rows := pair(linear{base: 3, perRow: 1}, linear{base: 20, perRow: 1}, .25, .5, 4, 1, 2)
+	cells["rows"] = rows
+	for _, rule := range rules {
+		three := Config{
+			Models:     []Model{{Time: linear{base: 12}}, {Time: linear{base: 4}}, {Time: linear{base: 32}}},
+			Routing:    [][]float64{{.4, .5, .1}, {.1, .8, .1}, {.3, .3, .4}},
+			Home:       1,
+			Users:      5,
+			Rule:       rule,
+			Thresholds: scheduler.Thresholds{{2, 1, 2}},
+		}
+		cells["three "+rule.String()] = three
+	}
+	return cells
+}
+
+// The tolerance against the twin is four of its standard errors; twice that for
+// figures whose own error was not measured.
+func TestChainAgainstTwin(t *testing.T) {
+	for name, cfg := range twinCells() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := mustPredict(t, cfg)
+			v := newVisits(&cfg)
+			want := newTwin(&cfg, v.rows, 11).run(80, 50e9)
+			tolerance := 4*want.relSE + 1e-4
+			if want.relSE > .003 {
+				t.Errorf("the twin ran too short: standard error %.2f %%", 100*want.relSE)
+			}
+			near(t, "throughput", got.ThroughputTokPerS, want.throughput, tolerance)
+			for m := range cfg.Models {
+				near(t, fmt.Sprint("utilisation ", m), got.Utilisation[m], want.utilisation[m], 2*tolerance)
+				near(t, fmt.Sprint("mean batch ", m), got.MeanBatch[m], want.meanBatch[m], 2*tolerance)
+			}
+			if want.waitingMs > .1 {
+				near(t, "waiting", got.WaitingStepMs+got.WaitingThresholdMs+got.WaitingPeerMs, want.waitingMs, 2*tolerance)
+			}
+		})
+	}
+}

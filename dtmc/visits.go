@@ -97,7 +97,8 @@ func newVisits(c *Config) visits {
 }
 
 // stepRows is the whole number of rows of a step with b requests: the mean,
-// rounded, and never fewer than one row a request.
+// rounded half up, and never fewer than one row a request. The nudge makes a
+// mean of 2.5 round up even where the last bit of it is lost.
 func (v *visits) stepRows(model, b int) int {
-	return max(b, int(math.Round(float64(b)*v.rows[model])))
+	return max(b, int(math.Floor(float64(b)*v.rows[model]+0.5+1e-9)))
 }

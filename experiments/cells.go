@@ -15,10 +15,20 @@ const formatVersion = 1
 // maxCells bounds an experiment: more is a slip in a sweep.
 const maxCells = 100_000
 
+// Runs counts the evaluations: cells that must give equal results share one.
+func (p *Plan) Runs() int {
+	seen := map[string]bool{}
+	for _, c := range p.Cells {
+		seen[c.Key()] = true
+	}
+	return len(seen)
+}
+
 // Plan is a checked experiment: its cells in the order in which results list
 // them.
 type Plan struct {
 	Name      string // of the file, without folder and extension
+	File      string // as it was given
 	Question  string
 	On        []string
 	Systems   []string
@@ -117,7 +127,7 @@ func (d *document) plan() *Plan {
 			d.errs = append(d.errs, d.located(problem, origins))
 		}
 		if spec != nil {
-			p.Points = append(p.Points, &Point{spec, s.list(d.voc.models), swept})
+			p.Points = append(p.Points, &Point{spec, s.list(d.voc.models, origins), swept})
 		}
 	})
 	d.checkPlot(p)
@@ -181,7 +191,7 @@ func (d *document) eachPoint(f func(settings, []Setting, map[string]origin)) {
 			o := a.origin
 			o.src += fmt.Sprintf("[%d]", at[i])
 			s[a.path], origins[a.path] = a.values[at[i]], o
-			swept = append(swept, Setting{a.path, a.values[at[i]]})
+			swept = append(swept, Setting{Path: a.path, Value: a.values[at[i]]})
 		}
 		f(s, swept, origins)
 		i := len(at) - 1

@@ -87,8 +87,8 @@ var keys = []key{
 	{path: "workload.kind", kind: kindString, def: KindSteady, oneOf: choices(KindSteady, KindClosed, KindScript), doc: "steady: requests never end; closed: users who ask again; script: routing.scripts"},
 	{path: "workload.concurrency", kind: kindInt, min: 1, max: maxUsers, def: 8, doc: "users"},
 	{path: "workload.requests", kind: kindInt, min: 1, max: maxRequests, doc: "closed: end after so many, instead of duration_s"},
-	{path: "workload.prompt_tokens", kind: kindInt, min: 1, max: maxTokens, def: 100, doc: "of every prompt"},
-	{path: "workload.output_tokens", kind: kindLength, min: 1, max: maxTokens, def: Length{2048, 2048}, doc: "a number, or { min, max } for uniform"},
+	{path: "workload.prompt_tokens", kind: kindLength, min: 1, max: maxTokens, def: Length{100, 100}, doc: "a number, or { min, max } for uniform"},
+	{path: "workload.output_tokens", kind: kindLength, min: 1, max: maxTokens, def: Length{2048, 2048}, doc: "the same"},
 	{path: "workload.duration_s", kind: kindFloat, above: true, max: maxS, def: 600.0, doc: "simulated time"},
 	{path: "workload.warmup_s", kind: kindFloat, max: maxS, def: 60.0, doc: "left out of the figures; default 0 where requests ends the run"},
 

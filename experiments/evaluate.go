@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/internal/metrics"
 	"github.com/tokenrouter/tokenrouter/internal/steptime"
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
@@ -32,29 +33,25 @@ func Evaluate(ctx context.Context, c Cell) Outcome {
 // setup is a cell in the terms that the chain and the simulator share.
 type setup struct {
 	spec       *Spec
+	models     []Model // that the system runs
+	alone      int     // index of the only one among all, or -1
 	times      []steptime.StepTime
 	algorithm  algorithms.Algorithm
 	rule       scheduler.Rule
 	thresholds scheduler.Thresholds
-	home       int
+	home       int // in models
 }
 
 func newSetup(c Cell) (*setup, error) {
-	s := &setup{spec: c.Point.Spec, home: c.Point.Spec.Home}
-	for i := range s.spec.Models {
-		t, err := s.spec.Models[i].StepTime()
-		if err != nil {
-			return nil, err
-		}
-		s.times = append(s.times, t)
-	}
+	spec := c.Point.Spec
+	s := &setup{spec: spec, models: spec.Models, alone: -1, home: spec.Home}
 	var err error
-	if s.algorithm, err = s.spec.NewAlgorithm(); err != nil {
+	if s.algorithm, err = spec.NewAlgorithm(); err != nil {
 		return nil, err
 	}
 	switch c.System {
 	case SystemTokenRouter:
-		s.rule = scheduler.Delayed{MaxDelayNs: ns(s.spec.Scheduler.MaxDelayMs * 1e6)}
+		s.rule = scheduler.Delayed{MaxDelayNs: ns(spec.Scheduler.MaxDelayMs * 1e6)}
 	case SystemAsync:
 		s.rule = scheduler.Eager{}
 	case SystemAlternate:
@@ -62,13 +59,48 @@ func newSetup(c Cell) (*setup, error) {
 	case SystemLockstep:
 		s.rule = scheduler.Lockstep{}
 	default:
-		if s.home = c.Single(); s.home < 0 {
+		if s.alone = c.Single(); s.alone < 0 {
 			return nil, fmt.Errorf("system %q is not known", c.System)
 		}
+		s.models, s.home = spec.Models[s.alone:s.alone+1], 0
 		s.rule, s.algorithm = scheduler.Eager{}, algorithms.Never{}
 	}
-	s.thresholds = thresholds(s.spec.Models, s.rule.UsesB())
+	for i := range s.models {
+		t, err := s.models[i].StepTime()
+		if err != nil {
+			return nil, err
+		}
+		s.times = append(s.times, t)
+	}
+	s.thresholds = thresholds(s.models, s.rule.UsesB())
 	return s, nil
+}
+
+// outcome lays the figures of the models that ran out over all models of the
+// experiment; nothing was observed of the others.
+func (s *setup) outcome(sum metrics.Summary) Outcome {
+	large, err := s.spec.large()
+	if err != nil {
+		return Failed(err)
+	}
+	if s.alone >= 0 {
+		for _, values := range []*[]float64{&sum.MeanBatch, &sum.MeanRows, &sum.Utilisation, &sum.BInForce} {
+			*values = spread(*values, s.alone, len(s.spec.Models), math.NaN())
+		}
+		sum.TokenShare = spread(sum.TokenShare, s.alone, len(s.spec.Models), 0)
+	}
+	return Outcome{Status: StatusOK, Summary: sum, Large: large}
+}
+
+func spread(values []float64, at, models int, rest float64) []float64 {
+	out := make([]float64, models)
+	for i := range out {
+		out[i] = rest
+	}
+	if len(values) == 1 {
+		out[at] = values[0]
+	}
+	return out
 }
 
 // thresholds lays the models' tables over live side by side. A rule that reads
@@ -96,15 +128,19 @@ func thresholds(models []Model, used bool) scheduler.Thresholds {
 
 // large is the model with the longest step: its share of the tokens is what
 // routing tries to keep low.
-func (s *setup) large() int {
-	longest := 0
-	context := s.spec.Workload.PromptTokens + int(s.spec.Workload.OutputTokens.Mean())/2
-	for i, t := range s.times {
-		if t.Ns(1, 1, context) >= s.times[longest].Ns(1, 1, context) {
-			longest = i
+func (s *Spec) large() (int, error) {
+	context := int(s.Workload.PromptTokens.Mean() + s.Workload.OutputTokens.Mean()/2)
+	large, longest := 0, int64(0)
+	for i := range s.Models {
+		t, err := s.Models[i].StepTime()
+		if err != nil {
+			return 0, err
+		}
+		if ns := t.Ns(1, 1, context); ns >= longest {
+			large, longest = i, ns
 		}
 	}
-	return longest
+	return large, nil
 }
 
 func ns(x float64) int64 { return int64(math.Round(x)) }

@@ -24,7 +24,7 @@ func (s *setup) predict() Outcome {
 	case err != nil:
 		return Failed(err)
 	}
-	return Outcome{Status: StatusOK, Summary: predicted(p), Large: s.large()}
+	return s.outcome(predicted(p))
 }
 
 // chain describes the system to the chain, or says why it cannot.
@@ -40,11 +40,11 @@ func (s *setup) chain() (config dtmc.Config, reason string) {
 		Rule:         s.rule,
 		Thresholds:   s.thresholds,
 		HandoffNs:    ns(s.spec.HandoffMs * 1e6),
-		PromptTokens: w.PromptTokens,
+		PromptTokens: int(w.PromptTokens.Mean()),
 		OutputTokens: int(w.OutputTokens.Mean()),
 		QuantumNs:    ns(s.spec.DTMC.QuantumMs * 1e6),
 	}
-	for i, m := range s.spec.Models {
+	for i, m := range s.models {
 		config.Models = append(config.Models, dtmc.Model{Name: m.Name, Time: s.times[i], MaxRunning: m.MaxRunning})
 	}
 	switch a := s.algorithm.(type) {

@@ -1,6 +1,8 @@
 package experiments
 
 import (
+	"errors"
+
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/sim"
 )
@@ -15,7 +17,7 @@ func (s *setup) simulate(seed uint64) Outcome {
 	if err != nil {
 		return Failed(err)
 	}
-	return Outcome{Status: StatusOK, Summary: r.Summary, Large: s.large()}
+	return s.outcome(r.Summary)
 }
 
 // simulation describes the system to the simulator, or says why it cannot.
@@ -28,7 +30,7 @@ func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
 		QueueLimit: s.spec.Scheduler.QueueLimit,
 		Seed:       seed,
 	}
-	for i, m := range s.spec.Models {
+	for i, m := range s.models {
 		if s.algorithm.Needs(i) != 0 {
 			return config, "the simulator has no signals of real models, and " + s.algorithm.Name() + " reads " + s.algorithm.Needs(i).String()
 		}
@@ -42,8 +44,8 @@ func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
 		Home:       s.home,
 		Users:      w.Concurrency,
 		Requests:   w.Requests,
-		PromptMin:  w.PromptTokens,
-		PromptMax:  w.PromptTokens,
+		PromptMin:  w.PromptTokens.Min,
+		PromptMax:  w.PromptTokens.Max,
 		OutputMin:  w.OutputTokens.Min,
 		OutputMax:  w.OutputTokens.Max,
 		DurationNs: nsFromS(w.DurationS),
@@ -70,7 +72,7 @@ func (s *setup) scripted() []sim.Request {
 	for i, text := range s.spec.Routing.Scripts {
 		r := sim.Request{
 			Home:         s.home,
-			PromptTokens: s.spec.Workload.PromptTokens,
+			PromptTokens: s.spec.Workload.PromptTokens.Min,
 			OutputTokens: len(text),
 			Seed:         uint64(i),
 		}
@@ -80,4 +82,18 @@ func (s *setup) scripted() []sim.Request {
 		list = append(list, r)
 	}
 	return list
+}
+
+// SimConfig says what the simulator runs for a cell, for whoever wants to watch
+// such a run. The error says why it cannot.
+func SimConfig(c Cell) (sim.Config, error) {
+	s, err := newSetup(c)
+	if err != nil {
+		return sim.Config{}, err
+	}
+	config, reason := s.simulation(c.Seed)
+	if reason != "" {
+		return sim.Config{}, errors.New(reason)
+	}
+	return config, nil
 }

@@ -25,6 +25,7 @@ func Load(file string, src []byte, set ...string) (*Plan, error) {
 	if len(d.errs) > 0 {
 		return nil, d.errs.sorted()
 	}
+	plan.File = file
 	plan.Name = strings.TrimSuffix(filepath.Base(file), ".toml")
 	return plan, nil
 }

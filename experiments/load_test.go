@@ -76,7 +76,7 @@ func TestExample(t *testing.T) {
 				KVTokens: 200_000, MaxRunning: 64, ChunkTokens: 2048, BlockTokens: 16},
 		},
 		Routing: Routing{Algorithm: "matrix", Matrix: [][]float64{{0.9, 0.1}, {1, 0}}, Large: 1},
-		Workload: Workload{Kind: "steady", Concurrency: 8, PromptTokens: 100,
+		Workload: Workload{Kind: "steady", Concurrency: 8, PromptTokens: Length{100, 100},
 			OutputTokens: Length{2048, 2048}, DurationS: 600, WarmupS: 60},
 		Scheduler: Scheduler{QueueLimit: maxUsers},
 	}

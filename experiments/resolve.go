@@ -55,12 +55,21 @@ func checkModel(s settings, model string, fail failFunc) {
 		fail(at+"chunk_tokens", fmt.Sprintf("at least %d, or lower max_running", running+1),
 			"must be more than max_running %d, so that prefill gets on beside a full batch, got %d", running, chunk)
 	}
+	workload := get[string](s, "workload.kind")
+	users := get[int](s, "workload.concurrency")
+	if workload == KindSteady && users > running {
+		fail(at+"max_running", fmt.Sprintf("raise it to %d", users),
+			"must be at least workload.concurrency %d, since steady requests all run, got %d", users, running)
+	}
 	kv, block := get[int](s, at+"kv_tokens"), get[int](s, at+"block_tokens")
 	if kv < block {
 		fail(at+"kv_tokens", "", "must hold at least one block of %d tokens, got %d", block, kv)
-	} else if prompt := get[int](s, "workload.prompt_tokens"); kv/block*block < prompt+1 {
+	} else if prompt := get[Length](s, "workload.prompt_tokens").Max; kv/block*block < prompt+1 {
 		fail(at+"kv_tokens", "raise it, or shorten workload.prompt_tokens",
 			"must hold a prompt of %d tokens and one more, got %d in blocks of %d", prompt, kv, block)
+	} else if held := heldTokens(s); workload == KindSteady && users*((held+block-1)/block) > kv/block {
+		fail(at+"kv_tokens", "raise it, or lower workload.concurrency",
+			"must hold %d steady requests of %d tokens each, got %d", users, held, kv)
 	}
 	seen := map[int]bool{}
 	for i, gpu := range get[[]int](s, at+"gpus") {
@@ -69,6 +78,11 @@ func checkModel(s settings, model string, fail failFunc) {
 		}
 		seen[gpu] = true
 	}
+}
+
+// heldTokens is the context that a steady request counts with.
+func heldTokens(s settings) int {
+	return int(get[Length](s, "workload.prompt_tokens").Mean()) + int(get[Length](s, "workload.output_tokens").Mean())/2
 }
 
 func checkWorkload(s settings, fail failFunc) {
@@ -95,6 +109,9 @@ func checkWorkload(s settings, fail failFunc) {
 	if isScript != (kind == KindScript) {
 		fail("workload.kind", `routing.algorithm = "script" and workload.kind = "script" go together`,
 			"%q does not fit routing.algorithm %q", kind, get[string](s, "routing.algorithm"))
+	}
+	if prompt := get[Length](s, "workload.prompt_tokens"); isScript && prompt.Min != prompt.Max {
+		fail("workload.prompt_tokens", "", "must be one number: scripts need one length for all prompts")
 	}
 }
 

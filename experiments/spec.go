@@ -57,7 +57,7 @@ type Workload struct {
 	Kind         string
 	Concurrency  int
 	Requests     int // 0: DurationS decides
-	PromptTokens int
+	PromptTokens Length
 	OutputTokens Length
 	DurationS    float64
 	WarmupS      float64
@@ -99,7 +99,7 @@ func build(s settings, models []string) *Spec {
 			Kind:         get[string](s, "workload.kind"),
 			Concurrency:  get[int](s, "workload.concurrency"),
 			Requests:     get[int](s, "workload.requests"),
-			PromptTokens: get[int](s, "workload.prompt_tokens"),
+			PromptTokens: get[Length](s, "workload.prompt_tokens"),
 			OutputTokens: get[Length](s, "workload.output_tokens"),
 			DurationS:    get[float64](s, "workload.duration_s"),
 			WarmupS:      get[float64](s, "workload.warmup_s"),
@@ -173,13 +173,15 @@ func hasStepMs(s settings, model string) bool {
 	return false
 }
 
-// list writes the settings of one cell in the order of the key table.
-func (s settings) list(models []string) []Setting {
+// list writes the settings of one cell in the order of the key table; those
+// without an origin are defaults.
+func (s settings) list(models []string, origins map[string]origin) []Setting {
 	var out []Setting
 	for i := range keys {
 		for _, path := range expand(keys[i].path, models) {
 			if v, ok := s[path]; ok && isSetting(path) {
-				out = append(out, Setting{path, v})
+				_, given := origins[path]
+				out = append(out, Setting{Path: path, Value: v, Default: !given})
 			}
 		}
 	}
@@ -204,6 +206,6 @@ func (s *Spec) NewAlgorithm() (algorithms.Algorithm, error) {
 		Threshold: r.Threshold, Weights: r.Weights,
 		Matrix: r.Matrix, RoutedKept: r.KeepToken,
 		MeanGap: r.MeanGap, GapCV: r.GapCV, GapLag1: r.GapLag1, ReturnProb: r.ReturnProb,
-		Scripts: r.Scripts, PromptTokens: s.Workload.PromptTokens,
+		Scripts: r.Scripts, PromptTokens: s.Workload.PromptTokens.Min,
 	})
 }

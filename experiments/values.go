@@ -22,8 +22,9 @@ type Threshold []int
 // Setting is one resolved key of an experiment. Value has the Go type that its
 // key's kind names.
 type Setting struct {
-	Path  string
-	Value any
+	Path    string
+	Value   any
+	Default bool // neither the file nor --set gave it
 }
 
 // Text writes the value as TOML.

@@ -58,8 +58,7 @@ func (c *Core) accept(s int32, req *PeerReq) (stillPending bool) {
 	tokens := c.cfg.Algorithm.Receive(req)
 	if n := len(tokens); n > 0 {
 		r.ids.ids = append(r.ids.ids, tokens...)
-		c.out = append(c.out, Message{Kind: Emit, Request: r.id, Start: req.Start,
-			Tokens: r.ids.from(req.Start), Writer: req.From})
+		c.emit(r.id, req.Start, r.ids.from(req.Start), req.From)
 	}
 	cut := len(req.Suffix) - len(tokens)
 	r.budget = req.Budget + cut

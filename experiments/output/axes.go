@@ -196,7 +196,7 @@ func short(x float64) string {
 	switch {
 	case math.IsNaN(x):
 		return "–"
-	case math.Abs(x) >= 1000:
+	case x == math.Trunc(x) || math.Abs(x) >= 1000:
 		return strconv.FormatFloat(x, 'f', 0, 64)
 	case math.Abs(x) >= 10:
 		return strconv.FormatFloat(x, 'f', 1, 64)

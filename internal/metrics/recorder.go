@@ -117,6 +117,7 @@ func (r *Recorder) Summary(endNs int64, stillBusyNs []int64, users int) Summary 
 	}
 	if users > 0 {
 		s.PerUserTokPerS = s.ThroughputTokPerS / float64(users)
+		s.TPOTMs.Mean = 1e3 / s.PerUserTokPerS // no request ends, so the mean is over tokens
 	}
 	for i := range r.models {
 		m := &r.models[i]

@@ -1,0 +1,61 @@
+# make help lists the targets. Each one is a plain command that can be typed.
+
+GO          ?= go
+SEED        ?= 1
+SEEDS       ?= 1
+FUZZTIME    ?= 5s
+# staticcheck 2026.2.2; its module calls that v0.8.2.
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+PLATFORMS   ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+# The race detector makes number crunching ten times slower, and the chain has
+# no goroutine to catch.
+NO_RACE     ?= /dtmc$$
+
+.PHONY: help quickstart build test lint race cross fuzz swarm bench check clean
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+quickstart: ## the README's first command
+	$(GO) run ./cmd/tokenrouter run quickstart
+
+build: ## bin/tokenrouter
+	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/tokenrouter
+
+test: ## all tests
+	$(GO) test -timeout 10m ./...
+
+lint: ## gofmt, go vet, staticcheck
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt wants: $$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+race: ## tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 20m $$($(GO) list ./... | grep -vE '$(NO_RACE)')
+
+cross: ## build for all platforms without a C compiler
+	@set -e; for p in $(PLATFORMS); do \
+		echo "build $$p"; \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -o /dev/null ./...; \
+	done
+
+fuzz: ## every fuzz target for FUZZTIME
+	@set -e; grep -rlE --include='*_test.go' '^func Fuzz' . | while read -r file; do \
+		for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' "$$file"); do \
+			echo "fuzz $$target in $${file%/*}"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$${file%/*}" </dev/null; \
+		done; \
+	done
+
+swarm: ## random systems from SEED on, SEEDS of them
+	SWARM_SEED=$(SEED) SWARM_SEEDS=$(SEEDS) $(GO) test -run Swarm -count=1 -timeout 0 -v ./scheduler/... ./sim/...
+
+bench: ## benchmarks, and the long comparisons that make test takes a part of
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 0 ./...
+	LONG=1 $(GO) test -run Long -count=1 -timeout 0 -v ./...
+
+check: ## all that CI does
+	bash .ci/run
+
+clean: ## what the other targets wrote
+	rm -rf bin

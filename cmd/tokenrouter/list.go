@@ -1,0 +1,100 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/experiments"
+	"github.com/tokenrouter/tokenrouter/internal/report"
+	"github.com/tokenrouter/tokenrouter/internal/steptime"
+)
+
+func newList() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List experiments, systems, algorithms, profiles and keys",
+		Example: `  tokenrouter list
+  tokenrouter list profiles
+  tokenrouter list keys`,
+		ValidArgs: []string{"experiments", "systems", "algorithms", "profiles", "keys"},
+		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tables := map[string]func() (report.Table, error){
+				"experiments": experimentTable,
+				"systems":     systemTable,
+				"algorithms":  func() (report.Table, error) { return names("Algorithm", algorithms.Names()), nil },
+				"profiles":    profileTable,
+				"keys":        keyTable,
+			}
+			shown := []string{"experiments", "systems", "algorithms", "profiles"}
+			if len(args) == 1 {
+				shown = args
+			}
+			for i, name := range shown {
+				if i > 0 {
+					cmd.Println()
+				}
+				t, err := tables[name]()
+				if err != nil {
+					return err
+				}
+				if err := printTable(cmd.OutOrStdout(), &t); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func names(head string, names []string) report.Table {
+	t := report.Table{Columns: []report.Column{{Name: head, Key: true}}}
+	for _, name := range names {
+		t.Rows = append(t.Rows, []string{name})
+	}
+	return t
+}
+
+func experimentTable() (report.Table, error) {
+	t := report.Table{Columns: []report.Column{{Name: "Experiment", Key: true}, {Name: "Question"}}}
+	for _, name := range experiments.Names() {
+		plan, err := loadPlan(name, nil)
+		if err != nil {
+			return t, err
+		}
+		t.Rows = append(t.Rows, []string{name, plan.Question})
+	}
+	return t, nil
+}
+
+func systemTable() (report.Table, error) {
+	t := report.Table{Columns: []report.Column{{Name: "System", Key: true}, {Name: "Starts a step of an idle model"}}}
+	t.Rows = [][]string{
+		{experiments.SystemTokenRouter, "when B of its requests are ready"},
+		{experiments.SystemAsync, "as soon as anything is ready"},
+		{experiments.SystemAlternate, "when no model runs, the models taking turns"},
+		{experiments.SystemLockstep, "when no model runs, all that have work at once"},
+		{"single:NAME", "model NAME alone, no routing"},
+	}
+	return t, nil
+}
+
+func profileTable() (report.Table, error) {
+	t := report.Table{Columns: []report.Column{{Name: "Profile", Key: true}, {Name: "Origin"}}}
+	for _, name := range steptime.Names() {
+		p, err := steptime.Load(name)
+		if err != nil {
+			return t, err
+		}
+		t.Rows = append(t.Rows, []string{name, p.Origin})
+	}
+	return t, nil
+}
+
+func keyTable() (report.Table, error) {
+	t := report.Table{Columns: []report.Column{{Name: "Key", Key: true}, {Name: "Value"}, {Name: "Default"}, {Name: "Meaning"}}}
+	for _, k := range experiments.Keys() {
+		t.Rows = append(t.Rows, []string{k.Path, k.Value, k.Default, k.Meaning})
+	}
+	return t, nil
+}

@@ -1,0 +1,119 @@
+// Command tokenrouter predicts, simulates and compares ways to schedule
+// token-level routing between language models.
+//
+// Results go to standard output, everything else to standard error. It exits
+// with 0 when all went well, 2 when what was asked for is wrong, 130 when it
+// was interrupted and 1 when anything else failed.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tokenrouter/tokenrouter/experiments"
+)
+
+// Exit codes.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 128 + int(syscall.SIGINT)
+)
+
+func main() { os.Exit(program(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// program runs one command line and returns its exit code.
+func program(args []string, in io.Reader, out, errs io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// The first interrupt asks to stop; a second one, in default handling
+	// again, ends the program at once.
+	context.AfterFunc(ctx, stop)
+
+	started := false
+	root := newRoot(&started)
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	return explain(errs, err, started)
+}
+
+// explain prints an error and returns the exit code for it. What cobra finds
+// wrong before a verb has started is about the command line.
+func explain(errs io.Writer, err error, started bool) int {
+	var spec experiments.SpecErrors
+	var stopped *experiments.Interrupted
+	var wrong *usageError
+	switch {
+	case errors.As(err, &spec):
+		// Bare, so that editors find the line.
+		fmt.Fprintln(errs, spec)
+		return exitUsage
+	case errors.As(err, &wrong):
+		fmt.Fprintln(errs, "tokenrouter:", err)
+		return exitUsage
+	case !started:
+		fmt.Fprintf(errs, "tokenrouter: %v\n  fix: see tokenrouter --help\n", err)
+		return exitUsage
+	case errors.As(err, &stopped), errors.Is(err, context.Canceled):
+		fmt.Fprintln(errs, "tokenrouter:", err)
+		return exitInterrupted
+	}
+	fmt.Fprintln(errs, "tokenrouter:", err)
+	return exitFailed
+}
+
+// usageError is about what was asked for, not about how it went.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() error { return e.error }
+
+func newRoot(started *bool) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tokenrouter",
+		Short: "Predict, simulate and compare schedulers for token-level LLM routing",
+		Long: `tokenrouter answers questions about serving several language models that take
+turns at writing one text: which requests to batch, how long to wait for more,
+what a hand-off costs. The same scheduler is predicted by a Markov chain and
+played by a simulator.`,
+		Example: `  tokenrouter list
+  tokenrouter run quickstart
+  tokenrouter tune quickstart --set workload.concurrency=16`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			*started = true
+		},
+	}
+	root.AddCommand(newRun(), newTune(), newList(), newVersion())
+	return root
+}
+
+// loadPlan reads and checks the experiment that a verb was given.
+func loadPlan(name string, set []string) (*experiments.Plan, error) {
+	file, src, err := experiments.Source(name)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return experiments.Load(file, src, set...)
+}
+
+// completeExperiment offers the experiments that the program carries, and files.
+func completeExperiment(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return experiments.Names(), cobra.ShellCompDirectiveDefault
+}

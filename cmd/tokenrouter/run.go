@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tokenrouter/tokenrouter/experiments"
+	"github.com/tokenrouter/tokenrouter/experiments/output"
+)
+
+// runOptions are the flags of run.
+type runOptions struct {
+	on      []string
+	out     string
+	workers int
+	json    bool
+	dryRun  bool
+	set     []string
+}
+
+func newRun() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run FILE|NAME",
+		Short: "Run an experiment",
+		Long: `run evaluates every cell of an experiment, prints what came out and writes one
+folder: results.csv (a row for each cell, intervals over seeds), results.jsonl
+(a line for each run, with all settings), plots, report.html, a timeline for
+ui.perfetto.dev, and run.log.
+
+A run that was interrupted goes on where it stopped when the same command is
+given again. When the experiment file has changed in between, the cells that
+this changes are run again and no others.`,
+		Example: `  tokenrouter run quickstart
+  tokenrouter run b-sweep --on dtmc --set workload.concurrency=32
+  tokenrouter run my.toml --set 'sweep.models.large.B=[1, 4]' --out results/mine
+  tokenrouter run schedules --json
+  tokenrouter run my.toml --dry-run`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeExperiment,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd, args[0])
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&o.on, "on", nil, "where to run instead: dtmc, sim")
+	f.StringVar(&o.out, "out", "", "folder for results (default results/NAME)")
+	f.IntVar(&o.workers, "workers", 0, "cells at once (default: one for each CPU)")
+	f.BoolVar(&o.json, "json", false, "print one JSON object for each cell and seed instead of tables")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print the resolved experiment and run nothing")
+	addSet(cmd, &o.set)
+	return cmd
+}
+
+func addSet(cmd *cobra.Command, set *[]string) {
+	cmd.Flags().StringArrayVar(set, "set", nil, "`path=value` to put over the file's, value as in TOML; may be repeated")
+}
+
+func (o *runOptions) run(cmd *cobra.Command, name string) error {
+	if o.workers < 0 {
+		return &usageError{fmt.Errorf("--workers must be at least 0, got %d", o.workers)}
+	}
+	set := o.set
+	if len(o.on) > 0 {
+		set = append(set[:len(set):len(set)], "on="+strings.Join(o.on, ","))
+	}
+	plan, err := loadPlan(name, set)
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		return printPlan(cmd.OutOrStdout(), plan)
+	}
+	if o.out == "" {
+		o.out = filepath.Join("results", plan.Name)
+	}
+	start := time.Now()
+	bar := newProgress(cmd.ErrOrStderr())
+	results, err := experiments.Run(cmd.Context(), plan, experiments.Options{
+		Evaluate: experiments.Evaluate,
+		Workers:  o.workers,
+		Out:      o.out,
+		Version:  version(),
+		Build:    build(),
+		Progress: bar.update,
+	})
+	bar.stop()
+	if err != nil {
+		return err
+	}
+	if _, err := output.Write(results, o.out, o.command(name)); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	if err := o.print(cmd.OutOrStdout(), results); err != nil {
+		return err
+	}
+	cmd.PrintErrf("%d runs in %.1f s, %d taken over; wrote %s\n", results.Ran, time.Since(start).Seconds(), results.Reused, filepath.Join(o.out, output.ReportHTML))
+	return failures(results, o.out)
+}
+
+// command is how to repeat the run.
+func (o *runOptions) command(name string) string {
+	parts := []string{"tokenrouter", "run", quote(name)}
+	if len(o.on) > 0 {
+		parts = append(parts, "--on", strings.Join(o.on, ","))
+	}
+	for _, s := range o.set {
+		parts = append(parts, "--set", quote(s))
+	}
+	return strings.Join(parts, " ")
+}
+
+// quote protects a word from the shell.
+func quote(s string) string {
+	if strings.ContainsAny(s, " \t\n\"'`$&|;<>()[]{}*?!~#\\") {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
+}
+
+func (o *runOptions) print(out io.Writer, results *experiments.Results) error {
+	if o.json {
+		w := bufio.NewWriter(out)
+		for i := range results.Records {
+			w.Write(results.JSON(i))
+			w.WriteByte('\n')
+		}
+		return w.Flush()
+	}
+	answers, table := output.Summary(results)
+	for _, a := range answers {
+		fmt.Fprintln(out, a)
+	}
+	if table == nil {
+		return nil
+	}
+	if len(answers) > 0 {
+		fmt.Fprintln(out)
+	}
+	return printTable(out, table)
+}
+
+func failures(results *experiments.Results, out string) error {
+	n := results.Failures()
+	if n == 0 {
+		return nil
+	}
+	for _, r := range results.Records {
+		if r.Status == experiments.StatusError {
+			return fmt.Errorf("%d of %d cells failed, the first with: %s\n  fix: see %s; the same command tries them again",
+				n, len(results.Records), r.Reason, filepath.Join(out, experiments.RunLog))
+		}
+	}
+	return nil
+}
+
+// printPlan shows what a run would do: every setting, with defaults marked.
+func printPlan(out io.Writer, p *experiments.Plan) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprintf(w, "question = %q\non = %s\nsystems = %s\nseeds = %v\n", p.Question, experiments.TOML(p.On), experiments.TOML(p.Systems), experiments.TOML(p.SeedInts()))
+	fmt.Fprintf(w, "# %d cells, %d runs (cells that must give equal results share one)\n\n", len(p.Cells), p.Runs())
+	for _, s := range p.Points[0].Settings {
+		comment := ""
+		if s.Default {
+			comment = "  # default"
+		}
+		if values := p.SweptValues(s.Path); values != nil {
+			fmt.Fprintf(w, "%s = %s  # swept, the last key fastest\n", s.Path, experiments.TextOf(values))
+			continue
+		}
+		fmt.Fprintf(w, "%s = %s%s\n", s.Path, s.Text(), comment)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tokenrouter/tokenrouter/dtmc"
+	"github.com/tokenrouter/tokenrouter/experiments"
+	"github.com/tokenrouter/tokenrouter/internal/report"
+)
+
+// tuneOptions are the flags of tune.
+type tuneOptions struct {
+	search  string
+	perUser float64
+	tpotMs  float64
+	json    bool
+	set     []string
+}
+
+func newTune() *cobra.Command {
+	var o tuneOptions
+	cmd := &cobra.Command{
+		Use:   "tune FILE|NAME",
+		Short: "Find the best thresholds B by the Markov chain",
+		Long: `tune asks the Markov chain for the thresholds with the highest throughput, and
+prints what they give, the curve around them and whether B matters at all. The
+experiment's own B and a sweep of it are not read; any other sweep is tuned
+point by point.`,
+		Example: `  tokenrouter tune quickstart
+  tokenrouter tune quickstart --set workload.concurrency=16 --search all
+  tokenrouter tune my.toml --max-tpot-ms 25 --json`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeExperiment,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd, args[0])
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.search, "search", "peers", "thresholds to vary: peers (all but home's) or all")
+	f.Float64Var(&o.perUser, "min-per-user-tok-per-s", 0, "speed that every user must get; 0: any")
+	f.Float64Var(&o.tpotMs, "max-tpot-ms", 0, "mean time per token that is allowed; 0: any")
+	f.BoolVar(&o.json, "json", false, "print one JSON object for each point")
+	addSet(cmd, &o.set)
+	return cmd
+}
+
+func (o *tuneOptions) run(cmd *cobra.Command, name string) error {
+	options := dtmc.TuneOptions{MinPerUserTokPerS: o.perUser, MaxMeanTPOTMs: o.tpotMs}
+	options.Table = o.perUser > 0 || o.tpotMs > 0
+	switch o.search {
+	case "peers":
+		options.Search = dtmc.SearchPeers
+	case "all":
+		options.Search = dtmc.SearchAll
+	default:
+		return &usageError{fmt.Errorf("--search must be peers or all, got %q", o.search)}
+	}
+	if !(o.perUser >= 0) || !(o.tpotMs >= 0) {
+		return &usageError{fmt.Errorf("limits must not be negative")}
+	}
+	plan, err := loadPlan(name, append(o.set[:len(o.set):len(o.set)], "systems="+experiments.SystemTokenRouter))
+	if err != nil {
+		return err
+	}
+	for i, point := range experiments.WithoutB(plan) {
+		if err := cmd.Context().Err(); err != nil {
+			return err
+		}
+		t, err := experiments.Tune(point, options)
+		if err != nil {
+			return fmt.Errorf("%stune: %w", pointTitle(point), err)
+		}
+		if o.json {
+			err = printTuningJSON(cmd.OutOrStdout(), point, t)
+		} else {
+			if i > 0 {
+				fmt.Fprintln(cmd.OutOrStdout())
+			}
+			err = o.print(cmd.OutOrStdout(), point, t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pointTitle names a point of a sweep; it is empty where nothing is swept.
+func pointTitle(p *experiments.Point) string {
+	var parts []string
+	for _, s := range p.Swept {
+		parts = append(parts, s.Path+" = "+s.Text())
+	}
+	if parts == nil {
+		return ""
+	}
+	return strings.Join(parts, ", ") + ": "
+}
+
+func (o *tuneOptions) print(out io.Writer, p *experiments.Point, t *dtmc.Tuning) error {
+	models := p.Spec.Models
+	fmt.Fprintf(out, "%sbest B: %s, %.1f tok/s\n", pointTitle(p), vector(models, t.Best.B), t.Best.ThroughputTokPerS)
+	fmt.Fprintf(out, "%s\n", t.Verdict)
+	if o.perUser > 0 || o.tpotMs > 0 {
+		fmt.Fprintf(out, "users that keep the limit: %d of %d\n", t.MostUsers, p.Spec.Workload.Concurrency)
+	}
+	for m := range models {
+		around := t.Around(m)
+		if len(around) < 2 {
+			continue
+		}
+		curve := report.Table{Columns: []report.Column{
+			{Name: "B " + models[m].Name, Number: true, Key: true},
+			{Name: "Throughput", Unit: "tok/s", Number: true},
+			{Name: "Of best", Unit: "%", Number: true},
+			{Name: "Per user", Unit: "tok/s", Number: true},
+		}}
+		for i, x := range around {
+			curve.Rows = append(curve.Rows, []string{
+				fmt.Sprint(x.B[m]),
+				fmt.Sprintf("%.1f", x.ThroughputTokPerS),
+				fmt.Sprintf("%.1f", 100*x.ThroughputTokPerS/t.Best.ThroughputTokPerS),
+				fmt.Sprintf("%.2f", x.ThroughputTokPerS/float64(p.Spec.Workload.Concurrency)),
+			})
+			if x.B[m] == t.Best.B[m] {
+				curve.Emphasis = append(curve.Emphasis, i)
+			}
+		}
+		if err := printTable(out, &curve); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func vector(models []experiments.Model, b []int) string {
+	parts := make([]string, len(models))
+	for i := range models {
+		parts[i] = fmt.Sprintf("%s %d", models[i].Name, b[i])
+	}
+	return strings.Join(parts, ", ")
+}
+
+// tuningJSON is one line of tune --json.
+type tuningJSON struct {
+	Swept             map[string]json.RawMessage `json:"swept"`
+	Best              map[string]int             `json:"best_b"`
+	ThroughputTokPerS float64                    `json:"throughput_tok_per_s"`
+	Gain              float64                    `json:"gain_over_b1"`
+	Matters           bool                       `json:"matters"`
+	Verdict           string                     `json:"verdict"`
+	MostUsers         *int                       `json:"most_users,omitempty"`
+	Curve             []curveJSON                `json:"curve"`
+}
+
+type curveJSON struct {
+	B                 map[string]int `json:"b"`
+	ThroughputTokPerS float64        `json:"throughput_tok_per_s"`
+}
+
+func printTuningJSON(out io.Writer, p *experiments.Point, t *dtmc.Tuning) error {
+	byName := func(b []int) map[string]int {
+		m := map[string]int{}
+		for i := range p.Spec.Models {
+			m[p.Spec.Models[i].Name] = b[i]
+		}
+		return m
+	}
+	line := tuningJSON{
+		Swept: map[string]json.RawMessage{}, Best: byName(t.Best.B), ThroughputTokPerS: t.Best.ThroughputTokPerS,
+		Gain: t.Gain, Matters: t.Matters, Verdict: t.Verdict,
+	}
+	if math.IsNaN(line.Gain) || math.IsInf(line.Gain, 0) {
+		line.Gain = 0
+	}
+	if t.Table != nil {
+		line.MostUsers = &t.MostUsers
+	}
+	for _, s := range p.Swept {
+		line.Swept[s.Path] = s.JSON()
+	}
+	for _, x := range t.Points {
+		line.Curve = append(line.Curve, curveJSON{byName(x.B), x.ThroughputTokPerS})
+	}
+	return json.NewEncoder(out).Encode(line)
+}

@@ -1,0 +1,86 @@
+package experiments
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// KeyInfo describes a key of experiment files to people.
+type KeyInfo struct{ Path, Value, Default, Meaning string }
+
+// kindNames say what a value looks like.
+var kindNames = map[kind]string{
+	kindString:    "string",
+	kindInt:       "whole number",
+	kindFloat:     "number",
+	kindStrings:   "[string, …]",
+	kindInts:      "[whole number, …]",
+	kindFloats:    "[number, …]",
+	kindMatrix:    "[[number, …], …]",
+	kindThreshold: "whole number or [whole number, …]",
+	kindLength:    "whole number or { min, max }",
+}
+
+// Keys lists all keys in the order of the table; * stands for a model's name.
+func Keys() []KeyInfo {
+	var out []KeyInfo
+	for i := range keys {
+		k := &keys[i]
+		info := KeyInfo{Path: k.path, Value: kindNames[k.kind], Meaning: k.doc}
+		if k.def != nil {
+			info.Default = tomlText(k.def)
+		}
+		if k.kind != kindString && k.kind != kindStrings {
+			from := "from"
+			if k.above {
+				from = "above"
+			}
+			info.Value += fmt.Sprintf(", %s %s to %s", from, formatFloat(k.min), formatFloat(k.max))
+		}
+		out = append(out, info)
+	}
+	return append(out, KeyInfo{
+		Path: `sweep."PATH"`, Value: "[value, …]", Meaning: "a cell for each value; the last key changes fastest",
+	})
+}
+
+// TOML writes a list as TOML.
+func TOML[T any](items []T) string { return tomlList(items) }
+
+// SeedInts lists the seeds.
+func (p *Plan) SeedInts() []int {
+	out := make([]int, len(p.Seeds))
+	for i, s := range p.Seeds {
+		out[i] = int(s)
+	}
+	return out
+}
+
+// SweptValues lists the values of a swept key, nil for any other.
+func (p *Plan) SweptValues(path string) []Setting {
+	at := slices.Index(p.Swept, path)
+	if at < 0 {
+		return nil
+	}
+	var out []Setting
+	for _, point := range p.Points {
+		s := point.Swept[at]
+		if !slices.ContainsFunc(out, func(o Setting) bool { return o.Text() == s.Text() }) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// TextOf writes settings' values as a TOML array.
+func TextOf(values []Setting) string {
+	parts := make([]string, len(values))
+	for i, s := range values {
+		parts[i] = s.Text()
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// JSON writes the value as JSON.
+func (s Setting) JSON() []byte { return jsonValue(s.Value) }

@@ -1,0 +1,83 @@
+package output
+
+import (
+	"github.com/tokenrouter/tokenrouter/experiments"
+	"github.com/tokenrouter/tokenrouter/internal/report"
+	"github.com/tokenrouter/tokenrouter/internal/steptime"
+)
+
+// page gathers the report of an experiment.
+func (v *view) page(figures []drawn, command string) *report.Page {
+	p := &report.Page{
+		Title: v.results.Plan.Name, Question: v.results.Plan.Question, Answers: v.answers(),
+		Command: command, Version: v.results.Version,
+		Definitions: definitions(), Assumptions: v.assumptions(),
+		Files: []report.File{
+			{Name: experiments.ResultsCSV, About: "one row a cell, seeds gathered, units in the names"},
+			{Name: experiments.ResultsJSONL, About: "one object a cell and seed, with all settings"},
+		},
+	}
+	for _, d := range figures {
+		p.Figures = append(p.Figures, report.NamedSVG{Name: d.name, Caption: d.caption, SVG: d.svg,
+			Files: []report.File{{Name: d.name + ".svg", About: "SVG"}, {Name: d.name + ".png", About: "PNG"}}})
+	}
+	p.Tables = append(p.Tables, *v.summary())
+	if v.sweepsB() && v.series == "" {
+		p.Tables = append(p.Tables, *v.cells())
+	}
+	for _, s := range v.results.Plan.Points[0].Settings {
+		text := s.Text()
+		for _, swept := range v.results.Plan.Swept {
+			if swept == s.Path {
+				text = "swept"
+			}
+		}
+		p.Settings = append(p.Settings, report.Setting{Name: s.Path, Value: text})
+	}
+	return p
+}
+
+func definitions() []report.Definition {
+	return []report.Definition{
+		{Term: "throughput", Unit: "token/s", Text: "visible output tokens between the end of warm-up and the end of the run, over that time"},
+		{Term: "speed of a user", Unit: "token/s", Text: "mean over requests of output tokens / latency; throughput / users where requests never end"},
+		{Term: "TTFT", Unit: "ms", Text: "from arrival to the first output token"},
+		{Term: "TPOT", Unit: "ms", Text: "(latency − TTFT) / (output tokens − 1), by request"},
+		{Term: "ITL", Unit: "ms", Text: "each gap between two output tokens of a request; 0 between tokens that arrive together"},
+		{Term: "E2E", Unit: "ms", Text: "from arrival to the last output token"},
+		{Term: "mean batch", Unit: "requests", Text: "requests a step"},
+		{Term: "utilisation", Text: "share of the time with a step in flight"},
+		{Term: "waiting", Unit: "ms", Text: "time that requests were ready but not in a step, an output token, by cause: a step in flight (step), fewer than B ready (threshold), no KV block (kv), another model's turn (peer), no place (admission)"},
+		{Term: "large token share", Text: "share of visible tokens that the slowest model wrote"},
+		{Term: "B in force", Unit: "requests", Text: "the threshold after it was cut to what cannot stall: ΣB ≤ live requests + models − 1"},
+	}
+}
+
+// assumptions says what the figures rest on.
+func (v *view) assumptions() []string {
+	spec := v.results.Plan.Points[0].Spec
+	out := []string{}
+	for _, m := range spec.Models {
+		if m.Profile == "" {
+			continue
+		}
+		if p, err := steptime.Load(m.Profile); err == nil {
+			out = append(out, "Step times of "+m.Name+": "+m.Profile+". "+p.Origin+" "+p.Notes)
+		}
+	}
+	if spec.Workload.Kind == experiments.KindSteady {
+		out = append(out, "Steady workload: requests never end, and each counts with prompt + output/2 tokens of context.")
+	}
+	if spec.Routing.Algorithm == "matrix" {
+		out = append(out, "Hand-offs are drawn from a routing matrix: the numbers of tokens between them are geometric and independent.")
+	}
+	for _, on := range v.results.Plan.On {
+		if on == experiments.OnChain {
+			out = append(out, "The chain gives every step of a batch size the length for the mean number of rows, and splits lengths between the two nearest quanta so that means are exact.")
+		}
+	}
+	if src := v.results.Plan.Published.Source; src != "" {
+		out = append(out, "Published figures: "+src)
+	}
+	return out
+}
