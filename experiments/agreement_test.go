@@ -1,9 +1,9 @@
 package experiments
 
 import (
-	"flag"
 	"fmt"
 	"math"
+	"os"
 	"testing"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
@@ -12,8 +12,6 @@ import (
 	"github.com/tokenrouter/tokenrouter/scheduler"
 	"github.com/tokenrouter/tokenrouter/sim"
 )
-
-var whole = flag.Bool("whole", false, "compare chain and simulator over the whole grid, not a fixed part of it")
 
 // The chain and the simulator share the launch rules and nothing else: one
 // adds up probabilities, the other plays events through the scheduler's cores.
@@ -101,12 +99,19 @@ func (p pairing) compare(t *testing.T, tolerance float64) {
 	t.Logf("chain %.2f sim %.2f token/s: %+.3f %% (standard error %.3f %%)", chain, r.ThroughputTokPerS, 100*rel, 100*r.ThroughputRelSE)
 }
 
-// grid lists the cells; without -whole only a fixed part: every third user
-// count and chance to leave, return 1 and .35, all thresholds.
-func grid(base pairing) (cells []pairing) {
+// long asks for the tests that make bench runs.
+func long(t *testing.T) {
+	if os.Getenv("LONG") == "" {
+		t.Skip("set LONG=1 (make bench) for the whole grid")
+	}
+}
+
+// grid lists the cells: all of them, or a fixed part that spans all users,
+// chances to leave, both chances to return, and all thresholds.
+func grid(base pairing, whole bool) (cells []pairing) {
 	for i, n := range []int{2, 4, 8, 16, 32} {
 		for j, leave := range []float64{.02, .05, .1, .2, .4, .6} {
-			if !*whole && (i+j)%4 != 2 {
+			if !whole && (i+j)%4 != 2 {
 				continue
 			}
 			for _, back := range []float64{1, .35} {
@@ -125,26 +130,52 @@ func grid(base pairing) (cells []pairing) {
 	return cells
 }
 
-func TestChainAgreesWithSimulator(t *testing.T) {
-	cells := grid(pairing{small: wholeMs{4, 16}, large: wholeMs{27, 8}, quantumNs: 1e6})
-	if len(cells) < 40 {
-		t.Fatalf("%d cells, want at least 40", len(cells))
-	}
+func wholeQuanta() pairing {
+	return pairing{small: wholeMs{4, 16}, large: wholeMs{27, 8}, quantumNs: 1e6}
+}
+
+func compareAll(t *testing.T, cells []pairing, tolerance float64) {
 	for _, p := range cells {
-		t.Run(p.String(), func(t *testing.T) { p.compare(t, agreeRel) })
+		t.Run(p.String(), func(t *testing.T) { p.compare(t, tolerance) })
 	}
 }
 
+func TestChainAgreesWithSimulator(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the simulator needs millions of tokens for so small an error")
+	}
+	cells := grid(wholeQuanta(), false)
+	if len(cells) < 40 {
+		t.Fatalf("%d cells, want at least 40", len(cells))
+	}
+	compareAll(t, cells, agreeRel)
+}
+
+func TestLongChainAgreesWithSimulator(t *testing.T) {
+	long(t)
+	compareAll(t, grid(wholeQuanta(), true), agreeRel)
+}
+
+var engines = []string{"sglang-0.5.10", "vllm-0.14"}
+
+func onA100(t *testing.T, engine string) pairing {
+	return pairing{small: shipped(t, "a100-80gb/"+engine+"/qwen3-0.6b-tp1"), large: shipped(t, "a100-80gb/"+engine+"/qwen3-32b-tp2")}
+}
+
 func TestChainAgreesWithSimulatorOnShippedProfiles(t *testing.T) {
-	for _, engine := range []string{"sglang-0.5.10", "vllm-0.14"} {
-		p := pairing{small: shipped(t, "a100-80gb/"+engine+"/qwen3-0.6b-tp1"), large: shipped(t, "a100-80gb/"+engine+"/qwen3-32b-tp2")}
-		cells := grid(p)
-		if !*whole {
-			cells = cells[len(cells)/3 : len(cells)/3+8]
-		}
-		for _, p := range cells {
-			t.Run(engine+","+p.String(), func(t *testing.T) { p.compare(t, agreeProfileRel) })
-		}
+	if testing.Short() {
+		t.Skip("the simulator needs millions of tokens for so small an error")
+	}
+	for i, engine := range engines {
+		cells := grid(onA100(t, engine), false)
+		t.Run(engine, func(t *testing.T) { compareAll(t, cells[8*i:8*i+8], agreeProfileRel) })
+	}
+}
+
+func TestLongChainAgreesWithSimulatorOnShippedProfiles(t *testing.T) {
+	long(t)
+	for _, engine := range engines {
+		t.Run(engine, func(t *testing.T) { compareAll(t, grid(onA100(t, engine), true), agreeProfileRel) })
 	}
 }
 

@@ -10,11 +10,11 @@ func (c *Core) onArrived(a *Arrival) {
 		panic("scheduler: an arrival needs a prompt and room for a token")
 	}
 	switch {
-	case c.draining:
-		c.refuse(a.ID, ReasonDraining)
-		return
 	case !c.fitsEverywhere(len(a.Prompt) + 1):
 		c.refuse(a.ID, ReasonTooLong)
+		return
+	case c.draining:
+		c.refuse(a.ID, ReasonDraining)
 		return
 	}
 	s, r := c.slot(a.ID)

@@ -239,6 +239,15 @@ func (c *Core) setLive(n int) {
 // B is the threshold in force for this model.
 func (c *Core) B() int { return c.inForce[c.me] }
 
+// KVBlocks counts the blocks of the pool: held by requests, cached for later
+// prompts, and free.
+func (c *Core) KVBlocks() (held, cached, free int) {
+	return c.blocks - c.kv.available(), c.kv.nIdle, c.kv.nFree
+}
+
+// Requests counts the requests that the core knows, in any state.
+func (c *Core) Requests() int { return len(c.byID) }
+
 // Idle reports whether the core holds no request of its own and none that is
 // here now: after a Drain, that it may go.
 func (c *Core) Idle() bool {

@@ -74,12 +74,23 @@ func (c *Core) keepToken(r *request, t Token) {
 	r.anchors[c.me] = r.ids.len()
 	if r.home == c.me {
 		end := r.ids.len()
-		c.out = append(c.out, Message{Kind: Emit, Request: r.id, Start: end - 1,
-			Tokens: r.ids.from(end - 1), Writer: c.me})
+		c.emit(r.id, end-1, r.ids.from(end-1), c.me)
 	}
 	if c.cfg.HoldContext > 0 && len(r.ids.ids) >= forgetTokens {
 		c.forgetOld(r)
 	}
+}
+
+// emit appends an Emit, built in place: there is one for every token.
+func (c *Core) emit(id RequestID, start int, tokens []Token, writer int) {
+	if len(c.out) == cap(c.out) {
+		c.out = append(c.out, Message{})
+	} else {
+		c.out = c.out[:len(c.out)+1]
+	}
+	m := &c.out[len(c.out)-1]
+	*m = Message{}
+	m.Kind, m.Request, m.Start, m.Tokens, m.Writer = Emit, id, start, tokens, writer
 }
 
 // forgetTokens bounds the ids that a never-ending request keeps.

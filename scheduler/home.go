@@ -15,7 +15,7 @@ func (c *Core) onPeerReturned(req *PeerReq) {
 	if r.state != pending || r.home != c.me {
 		panic("scheduler: a visit returned to a request that is not pending")
 	}
-	if req.Status == algorithms.Refused || req.Status == algorithms.Failed {
+	if req.Status == algorithms.Failed {
 		c.recycle(req)
 		c.endAtHome(s, ReasonAbort) // never goes on without the visit
 		return
@@ -47,14 +47,18 @@ func (c *Core) accept(s int32, req *PeerReq) (stillPending bool) {
 	if req.Start != r.ids.len() {
 		panic("scheduler: a token came home twice")
 	}
-	if req.Status == algorithms.Visit {
+	switch req.Status {
+	case algorithms.Visit:
 		panic("scheduler: a visit cannot return to its home")
+	case algorithms.Refused:
+		c.recycle(req)
+		c.endAtHome(s, ReasonAbort)
+		return false
 	}
 	tokens := c.cfg.Algorithm.Receive(req)
 	if n := len(tokens); n > 0 {
 		r.ids.ids = append(r.ids.ids, tokens...)
-		c.out = append(c.out, Message{Kind: Emit, Request: r.id, Start: req.Start,
-			Tokens: r.ids.from(req.Start), Writer: req.From})
+		c.emit(r.id, req.Start, r.ids.from(req.Start), req.From)
 	}
 	cut := len(req.Suffix) - len(tokens)
 	r.budget = req.Budget + cut

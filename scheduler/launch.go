@@ -121,12 +121,17 @@ func (c *Core) board(b *Batch, s int32, rows int) bool {
 		context = c.cfg.HoldContext
 	}
 	n := r.ids.len()
-	b.Entries = append(b.Entries, Entry{
-		ID: r.id, Slot: s, Tokens: r.ids.span(r.fed, r.fed+rows), Start: r.fed,
-		Context: context, Blocks: r.blocks, Samples: r.fed+rows == n,
-		Seed: r.seed, Home: r.home, Position: n, StayStart: r.stayStart, Hops: r.hops, Extra: r.extra,
-		ReadySinceNs: r.readySinceNs, KVWaitNs: r.kvWaitNs, AdmissionWaitNs: r.admissionWaitNs,
-	})
+	// Filled in place: entries are large, and there is one for every token.
+	if len(b.Entries) == cap(b.Entries) {
+		b.Entries = append(b.Entries, Entry{})
+	} else {
+		b.Entries = b.Entries[:len(b.Entries)+1]
+	}
+	e := &b.Entries[len(b.Entries)-1]
+	e.ID, e.Slot, e.Tokens, e.Start = r.id, s, r.ids.span(r.fed, r.fed+rows), r.fed
+	e.Context, e.Blocks, e.Samples = context, r.blocks, r.fed+rows == n
+	e.Seed, e.Home, e.Position, e.StayStart, e.Hops, e.Extra = r.seed, r.home, n, r.stayStart, r.hops, r.extra
+	e.ReadySinceNs, e.KVWaitNs, e.AdmissionWaitNs = r.readySinceNs, r.kvWaitNs, r.admissionWaitNs
 	r.kvWaitNs, r.admissionWaitNs = 0, 0
 	b.Rows += rows
 	b.ContextTokens += context

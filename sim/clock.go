@@ -9,8 +9,12 @@ type due struct {
 	atNs  int64
 	seq   uint64
 	model int
+	from  int // model that sent it, or outside
 	event scheduler.Event
 }
+
+// outside is where events come from that no model sent.
+const outside = -1
 
 // clock is a binary heap of events that lie ahead, first by time and then by
 // the order in which they were set. Step ends are not in it: there is at most
@@ -20,9 +24,9 @@ type clock struct {
 	seq  uint64
 }
 
-func (c *clock) set(model int, ev scheduler.Event) {
+func (c *clock) set(model, from int, ev scheduler.Event) {
 	c.seq++
-	c.heap = append(c.heap, due{ev.AtNs, c.seq, model, ev})
+	c.heap = append(c.heap, due{ev.AtNs, c.seq, model, from, ev})
 	for i := len(c.heap) - 1; i > 0; {
 		up := (i - 1) / 2
 		if !c.before(i, up) {

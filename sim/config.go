@@ -36,6 +36,21 @@ type Config struct {
 	Seed       uint64
 	QueueLimit int      // arrivals that may wait at a home; 0 means 1,000,000
 	Observer   Observer // nil: nobody watches
+
+	hooks hooks // for this package's tests
+}
+
+// hooks let tests reach into a run: watch the cores, play the events of an
+// instant in any order, and plant faults.
+type hooks interface {
+	began(w *world)
+	// pick moves the event to be stepped next to the front of those of this
+	// instant, and may change the order in which cores are asked.
+	pick(rest []due)
+	stepping(m int, ev *scheduler.Event)
+	called(m int)
+	// shipped says when what is on its way arrives, and how often.
+	shipped(from, to int, ev *scheduler.Event) (atNs int64, copies int)
 }
 
 // Source stands in for a model's forward: it sets v.Token and the signals that

@@ -9,23 +9,26 @@ func (w *world) carryOut(m int, out []scheduler.Message) {
 	if w.cfg.Observer != nil {
 		w.cfg.Observer.Messages(m, w.nowNs, out)
 	}
+	if w.hooks != nil {
+		w.hooks.called(m)
+	}
 	for i := range out {
 		msg := &out[i]
 		switch msg.Kind {
 		case scheduler.Emit:
 			w.rec.Emitted(&w.load.record(msg.Request).times, w.nowNs, int64(len(msg.Tokens)), msg.Writer)
 		case scheduler.Send:
-			w.ship(msg.To, scheduler.Event{Kind: scheduler.PeerArrived, Req: msg.Req})
+			w.ship(m, msg.To, scheduler.Event{Kind: scheduler.PeerArrived, Req: msg.Req})
 		case scheduler.Return:
-			w.ship(msg.To, scheduler.Event{Kind: scheduler.PeerReturned, Req: msg.Req})
+			w.ship(m, msg.To, scheduler.Event{Kind: scheduler.PeerReturned, Req: msg.Req})
 		case scheduler.Release:
-			w.ship(msg.To, scheduler.Event{Kind: scheduler.Released, Request: msg.Request})
+			w.ship(m, msg.To, scheduler.Event{Kind: scheduler.Released, Request: msg.Request})
 		case scheduler.Finish:
 			w.ended(m, msg.Request, msg.Reason == scheduler.ReasonAbort)
 		case scheduler.Refuse:
 			w.ended(m, msg.Request, true)
 		case scheduler.WakeAt:
-			w.clock.set(m, scheduler.Event{Kind: scheduler.Wake, AtNs: msg.AtNs})
+			w.clock.set(m, outside, scheduler.Event{Kind: scheduler.Wake, AtNs: msg.AtNs})
 		case scheduler.State:
 			w.tellPeers(m, msg)
 		case scheduler.Live:
@@ -38,20 +41,26 @@ func (w *world) carryOut(m int, out []scheduler.Message) {
 }
 
 // ship delivers between two models, after the transit time if there is one.
-func (w *world) ship(to int, ev scheduler.Event) {
+func (w *world) ship(from, to int, ev scheduler.Event) {
 	ev.AtNs = w.nowNs + w.cfg.HandoffNs
-	if w.cfg.HandoffNs > 0 {
-		w.transit++
-		w.clock.set(to, ev)
-		return
+	copies := 1
+	if w.hooks != nil {
+		ev.AtNs, copies = w.hooks.shipped(from, to, &ev)
 	}
-	w.inbox = append(w.inbox, due{model: to, event: ev})
+	for range copies {
+		if ev.AtNs > w.nowNs {
+			w.transit++
+			w.clock.set(to, from, ev)
+		} else {
+			w.inbox = append(w.inbox, due{model: to, from: from, event: ev})
+		}
+	}
 }
 
 func (w *world) tellPeers(m int, msg *scheduler.Message) {
 	for p := range w.nodes {
 		if p != m {
-			w.inbox = append(w.inbox, due{model: p, event: scheduler.Event{
+			w.inbox = append(w.inbox, due{model: p, from: m, event: scheduler.Event{
 				Kind: scheduler.PeerState, AtNs: w.nowNs, Peer: m, Busy: msg.Busy, Ready: msg.Ready}})
 		}
 	}
@@ -80,7 +89,7 @@ func (w *world) firstArrivals() {
 			w.load.open++
 			own := a
 			own.Prompt = append([]scheduler.Token(nil), a.Prompt...)
-			w.clock.set(r.Home, scheduler.Event{Kind: scheduler.Arrived, AtNs: r.ArrivalNs, Arrival: &own})
+			w.clock.set(r.Home, outside, scheduler.Event{Kind: scheduler.Arrived, AtNs: r.ArrivalNs, Arrival: &own})
 		}
 		return
 	}
@@ -99,7 +108,7 @@ func (w *world) arriveNext(user, turn int) {
 	w.load.open++
 	own := a
 	own.Prompt = append([]scheduler.Token(nil), a.Prompt...)
-	w.inbox = append(w.inbox, due{model: w.cfg.Workload.Home, event: scheduler.Event{
+	w.inbox = append(w.inbox, due{model: w.cfg.Workload.Home, from: outside, event: scheduler.Event{
 		Kind: scheduler.Arrived, AtNs: w.nowNs, Arrival: &own}})
 }
 

@@ -43,6 +43,7 @@ const never = math.MaxInt64
 type stay struct {
 	id    scheduler.RequestID
 	start int // -1 until asked
+	hops  int
 	leave int // position of the decision that leaves
 	dest  algorithms.Dest
 	last  int // position of the token that ends the request
@@ -52,7 +53,9 @@ type stay struct {
 // scheduler, cited by number.
 type world struct {
 	cfg   Config
+	hooks hooks // nil outside tests
 	nodes []node
+	order []int // in which nodes are asked; does not matter
 	load  load
 	rec   *metrics.Recorder
 	stays algorithms.StaySource // nil: ask Route every time
@@ -77,7 +80,7 @@ func newWorld(cfg Config) (*world, error) {
 	if cfg.QueueLimit == 0 {
 		cfg.QueueLimit = defaultQueueLimit
 	}
-	w := &world{cfg: cfg, gated: cfg.Rule.NeedsPeers(), cause: metrics.CauseThreshold}
+	w := &world{cfg: cfg, hooks: cfg.hooks, gated: cfg.Rule.NeedsPeers(), cause: metrics.CauseThreshold}
 	if w.gated {
 		w.cause = metrics.CausePeer
 	}
@@ -103,6 +106,7 @@ func newWorld(cfg Config) (*world, error) {
 			return nil, err
 		}
 		w.nodes = append(w.nodes, node{core: core, endNs: never})
+		w.order = append(w.order, i)
 	}
 	return w, nil
 }
@@ -110,6 +114,9 @@ func newWorld(cfg Config) (*world, error) {
 // run plays instants until the workload or its duration ends.
 func (w *world) run() {
 	w.firstArrivals()
+	if w.hooks != nil {
+		w.hooks.began(w)
+	}
 	w.instant()
 	limit := w.cfg.Workload.DurationNs
 	for {
@@ -126,9 +133,14 @@ func (w *world) run() {
 			w.inbox = append(w.inbox, d)
 		}
 		for m := range w.nodes {
-			if w.nodes[m].endNs == next {
-				w.endStep(m)
+			if w.nodes[m].endNs != next {
+				continue
 			}
+			if w.hooks != nil { // so that it can come at any turn
+				w.inbox = append(w.inbox, due{model: m, from: outside, event: scheduler.Event{Kind: scheduler.StepDone}})
+				continue
+			}
+			w.endStep(m)
 		}
 		w.instant()
 	}
@@ -158,7 +170,7 @@ func (w *world) instant() {
 			return // duty 7
 		}
 		started := false
-		for m := range w.nodes {
+		for _, m := range w.order {
 			started = w.launch(m) || started
 		}
 		if len(w.inbox) == 0 && !w.liveMoved && !started {
@@ -172,7 +184,7 @@ func (w *world) instant() {
 func (w *world) deliverAll() {
 	for {
 		w.stepAll()
-		for m := range w.nodes {
+		for _, m := range w.order {
 			if out := w.nodes[m].core.Settle(); len(out) > 0 {
 				w.carryOut(m, out)
 			}
@@ -187,7 +199,14 @@ func (w *world) deliverAll() {
 func (w *world) stepAll() {
 	for len(w.inbox) > 0 || w.liveMoved {
 		for i := 0; i < len(w.inbox); i++ {
+			if w.hooks != nil {
+				w.hooks.pick(w.inbox[i:])
+			}
 			d := &w.inbox[i]
+			if d.event.Kind == scheduler.StepDone {
+				w.endStep(d.model)
+				continue
+			}
 			w.step(d.model, &d.event)
 		}
 		w.inbox = w.inbox[:0]
@@ -204,6 +223,9 @@ func (w *world) step(m int, ev *scheduler.Event) {
 	w.events++
 	if w.cfg.Observer != nil {
 		w.cfg.Observer.Event(m, ev)
+	}
+	if w.hooks != nil {
+		w.hooks.stepping(m, ev)
 	}
 	w.carryOut(m, w.nodes[m].core.Step(ev))
 }
@@ -268,7 +290,7 @@ func (w *world) decide(m int, n *node, e *scheduler.Entry, res *scheduler.Result
 		n.stays = append(n.stays, stay{})
 	}
 	st := &n.stays[e.Slot]
-	if st.id != e.ID || st.start != e.StayStart {
+	if st.id != e.ID || st.start != e.StayStart || st.hops != e.Hops {
 		w.beginStay(m, st, e)
 	}
 	if w.stays == nil {
@@ -285,7 +307,7 @@ func (w *world) decide(m int, n *node, e *scheduler.Entry, res *scheduler.Result
 }
 
 func (w *world) beginStay(m int, st *stay, e *scheduler.Entry) {
-	*st = stay{id: e.ID, start: e.StayStart, last: w.load.record(e.ID).last, leave: math.MaxInt}
+	*st = stay{id: e.ID, start: e.StayStart, hops: e.Hops, last: w.load.record(e.ID).last, leave: math.MaxInt}
 	if w.stays == nil {
 		return
 	}
