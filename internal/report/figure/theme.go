@@ -161,6 +161,18 @@ func wrap(s string, size float64, bold bool, width float64) []string {
 	return lines
 }
 
+// clip cuts s to width and ends it in an ellipsis if anything was cut.
+func clip(s string, size float64, bold bool, width float64) string {
+	if textWidth(s, size, bold) <= width {
+		return s
+	}
+	runes := []rune(s)
+	for len(runes) > 0 && textWidth(string(runes)+"…", size, bold) > width {
+		runes = runes[:len(runes)-1]
+	}
+	return strings.TrimRight(string(runes), " ") + "…"
+}
+
 // breakWord cuts pieces of at most width off word and returns them and the rest.
 func breakWord(word string, size float64, bold bool, width float64) (pieces []string, rest string) {
 	runes := []rune(word)
@@ -170,7 +182,7 @@ func breakWord(word string, size float64, bold bool, width float64) (pieces []st
 			n++
 		}
 		// A break after punctuation reads better than one inside a syllable.
-		for k := n; k > n/2; k-- {
+		for k := n; k > n/3; k-- {
 			if strings.ContainsRune("-_/.,:=", runes[k-1]) {
 				n = k
 				break
