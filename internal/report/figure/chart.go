@@ -165,7 +165,7 @@ func (c *chart) pageWidth() float64 {
 func longestWord(names []string) float64 {
 	w := 0.0
 	for _, n := range names {
-		for _, f := range strings.Fields(n) {
+		for _, f := range words(n) {
 			w = max(w, textWidth(f, tickSize, false))
 		}
 	}

@@ -121,6 +121,7 @@ func TestWrap(t *testing.T) {
 		{"", 50, []string{""}},
 		{"best B", 100, []string{"best B"}},
 		{"delayed batching", 45, []string{"delayed", "batching"}},
+		{"+ delayed batching", 50, []string{"+ delayed", "batching"}},
 		{"a100-80gb/sglang", 40, []string{"a100-", "80gb/", "sglang"}},
 	} {
 		got := wrap(c.in, tickSize, false, c.width)

@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"math"
 	"strings"
+	"unicode"
 
 	xfont "golang.org/x/image/font"
 	"gonum.org/v1/plot/font"
@@ -139,7 +140,7 @@ const (
 func wrap(s string, size float64, bold bool, width float64) []string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(s) {
+	for _, word := range words(s) {
 		joined := word
 		if line != "" {
 			joined = line + " " + word
@@ -159,6 +160,24 @@ func wrap(s string, size float64, bold bool, width float64) []string {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// words splits s at blanks, but leaves a sign with the word after it: "+ graphs".
+func words(s string) []string {
+	var out []string
+	sign := ""
+	for _, w := range strings.Fields(s) {
+		if r := []rune(w); len(r) == 1 && !unicode.IsLetter(r[0]) && !unicode.IsDigit(r[0]) {
+			sign += w + " "
+			continue
+		}
+		out = append(out, sign+w)
+		sign = ""
+	}
+	if sign != "" {
+		out = append(out, strings.TrimRight(sign, " "))
+	}
+	return out
 }
 
 // clip cuts s to width and ends it in an ellipsis if anything was cut.
