@@ -3,11 +3,13 @@ package figure
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"image/png"
 	"io"
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -324,6 +326,19 @@ func TestSameDrawingSameBytes(t *testing.T) {
 			t.Errorf("%s differs between two runs", name)
 		}
 	}
+}
+
+// TestDrawingsMayBeWrittenAtOnce matters under the race detector.
+func TestDrawingsMayBeWrittenAtOnce(t *testing.T) {
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if err := errors.Join(WriteSVG(io.Discard, quickstart()), WritePNG(io.Discard, quickstart(), 100)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestSVGCarriesNoFontAndSaysWhatItShows(t *testing.T) {
