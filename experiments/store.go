@@ -46,6 +46,13 @@ type storeLine struct {
 	Values []*float64 `json:"values,omitempty"`
 }
 
+// OccupiedError says that a folder holds results of another experiment.
+type OccupiedError struct{ Folder, Holds, Wanted string }
+
+func (e *OccupiedError) Error() string {
+	return fmt.Sprintf("%s holds results of the experiment %q, not of %q\n  fix: choose another folder with --out", e.Folder, e.Holds, e.Wanted)
+}
+
 // openStore reads what an earlier run left in folder out, which is made if
 // missing. Evaluations by another build of the program are not taken over.
 func openStore(out, experiment, build string) (*store, error) {
@@ -85,8 +92,7 @@ func (s *store) take(old []byte) (whole int, err error) {
 		return 0, nil
 	}
 	if head.Experiment != s.head.Experiment {
-		return 0, fmt.Errorf("%s holds results of the experiment %q, not of %q\n  fix: choose another folder with --out",
-			filepath.Dir(s.path), head.Experiment, s.head.Experiment)
+		return 0, &OccupiedError{filepath.Dir(s.path), head.Experiment, s.head.Experiment}
 	}
 	if head != s.head {
 		return 0, nil

@@ -56,12 +56,13 @@ func explain(errs io.Writer, err error, started bool) int {
 	var spec experiments.SpecErrors
 	var stopped *experiments.Interrupted
 	var wrong *usageError
+	var occupied *experiments.OccupiedError
 	switch {
 	case errors.As(err, &spec):
 		// Bare, so that editors find the line.
 		fmt.Fprintln(errs, spec)
 		return exitUsage
-	case errors.As(err, &wrong):
+	case errors.As(err, &wrong), errors.As(err, &occupied):
 		fmt.Fprintln(errs, "tokenrouter:", err)
 		return exitUsage
 	case !started:

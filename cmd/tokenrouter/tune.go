@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -68,11 +69,19 @@ func (o *tuneOptions) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	return o.tune(cmd, plan, options)
+}
+
+func (o *tuneOptions) tune(cmd *cobra.Command, plan *experiments.Plan, options dtmc.TuneOptions) error {
 	for i, point := range experiments.WithoutB(plan) {
 		if err := cmd.Context().Err(); err != nil {
 			return err
 		}
 		t, err := experiments.Tune(point, options)
+		var cannot dtmc.NotApplicable
+		if errors.As(err, &cannot) {
+			return &usageError{fmt.Errorf("%sthe chain cannot be asked: %s", pointTitle(point), cannot.Reason)}
+		}
 		if err != nil {
 			return fmt.Errorf("%stune: %w", pointTitle(point), err)
 		}
