@@ -27,20 +27,19 @@ import (
 // Commands on one line, parted by semicolons, are one instant. With wire=slow
 // hand-offs wait for deliver; otherwise they arrive at once.
 type system struct {
-	alg     *tester
 	cores   []*Core
 	batches []*Batch // in flight, by model
 	slow    bool
 	gated   bool
 	wire    [][][]Event // by from, to
-	inbox   []routed
+	inbox   []dueEvent
 	live    int
 	moved   bool
 	nowNs   int64
 	out     []string
 }
 
-type routed struct {
+type dueEvent struct {
 	model int
 	event Event
 }
@@ -124,12 +123,17 @@ func split(words []string) (plain []string, o options) {
 var rules = map[string]Rule{"eager": Eager{}, "alternate": Alternate{}, "lockstep": Lockstep{}}
 
 func newSystem(o options) *system {
-	n := o.num("models", 1)
-	s := &system{alg: &tester{o.str("keep", "peers"), o.num("receive", -1)}, slow: o.str("wire", "fast") == "slow"}
-	var alg algorithms.Algorithm = s.alg
-	if s.alg.accept < 0 {
-		alg = streamer{tester: s.alg}
+	told := &tester{o.str("keep", "peers"), o.num("receive", -1)}
+	if told.accept < 0 {
+		return newSystemOf(streamer{tester: told}, o)
 	}
+	return newSystemOf(told, o)
+}
+
+// newSystemOf takes an algorithm of the caller's.
+func newSystemOf(alg algorithms.Algorithm, o options) *system {
+	n := o.num("models", 1)
+	s := &system{slow: o.str("wire", "fast") == "slow"}
 	rule := rules[o.str("rule", "delayed")]
 	if rule == nil {
 		rule = Delayed{MaxDelayNs: int64(o.num("max-delay", 0))}
@@ -207,7 +211,7 @@ func (s *system) command(words []string) {
 
 func (s *system) due(m int, ev Event) {
 	ev.AtNs = s.nowNs
-	s.inbox = append(s.inbox, routed{m, ev})
+	s.inbox = append(s.inbox, dueEvent{m, ev})
 }
 
 func (s *system) arrive(m int, o options) {

@@ -48,10 +48,11 @@ type hooks interface {
 	// pick moves the event to be stepped next to the front of those of this
 	// instant, and may change the order in which cores are asked.
 	pick(rest []due)
-	stepping(m int, ev *scheduler.Event)
+	// stepping sees an event, and may change it, before a core steps it.
+	stepping(m int, ev scheduler.Event) scheduler.Event
 	called(m int)
 	// shipped says when what is on its way arrives, and how often.
-	shipped(from, to int, ev *scheduler.Event) (atNs int64, copies int)
+	shipped(from, to int, ev scheduler.Event) (arrives scheduler.Event, copies int)
 }
 
 // Source stands in for a model's forward: it sets v.Token and the signals that

@@ -47,7 +47,7 @@ func (w *world) ship(from, to int, ev scheduler.Event) {
 	ev.AtNs = w.nowNs + w.cfg.HandoffNs
 	copies := 1
 	if w.hooks != nil {
-		ev.AtNs, copies = w.hooks.shipped(from, to, &ev)
+		ev, copies = w.hooks.shipped(from, to, ev)
 	}
 	for range copies {
 		if ev.AtNs > w.nowNs {

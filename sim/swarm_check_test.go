@@ -93,7 +93,7 @@ func (c *checker) pick(rest []due) {
 	c.shuffle.Shuffle(len(c.w.order), func(i, j int) { c.w.order[i], c.w.order[j] = c.w.order[j], c.w.order[i] })
 }
 
-func (c *checker) stepping(m int, ev *scheduler.Event) {
+func (c *checker) stepping(m int, ev scheduler.Event) scheduler.Event {
 	switch ev.Kind {
 	case scheduler.Arrived:
 		c.request(m, ev.Arrival)
@@ -113,31 +113,32 @@ func (c *checker) stepping(m int, ev *scheduler.Event) {
 			}
 		}
 	}
+	return ev
 }
 
 // shipped draws the time of a hand-off. It depends on the pair and the instant
 // alone, so that the order of an instant's events cannot change it.
-func (c *checker) shipped(from, to int, ev *scheduler.Event) (atNs int64, copies int) {
+func (c *checker) shipped(from, to int, ev scheduler.Event) (arrives scheduler.Event, copies int) {
 	at := c.w.nowNs + c.t.cfg.HandoffNs
 	if c.t.transitNs > 0 {
 		pair := algorithms.Purpose(from*8 + to)
 		at += int64(algorithms.Draw(c.t.seed, int(c.w.nowNs), pair) * float64(c.t.transitNs+1))
 	}
 	at = max(at, c.arrived[from][to])
-	c.arrived[from][to] = at
+	c.arrived[from][to], ev.AtNs = at, at
 	switch {
 	case c.fault.lose == ev.Kind && ev.Kind != scheduler.Arrived:
 		c.fault.lose = scheduler.Arrived
-		return at, 0
+		return ev, 0
 	case c.fault.twice == ev.Kind && ev.Kind != scheduler.Arrived:
 		c.fault.twice = scheduler.Arrived
 		if ev.Req != nil {
 			again := *ev.Req
 			ev.Req = &again
 		}
-		return at, 2
+		return ev, 2
 	}
-	return at, 1
+	return ev, 1
 }
 
 func (c *checker) called(m int) {

@@ -64,7 +64,9 @@ type world struct {
 
 	nowNs     int64
 	clock     clock
-	inbox     []due // events of this instant
+	inbox     []due           // events of this instant
+	event     scheduler.Event // scratch: an event that nobody keeps
+	done      scheduler.Event // likewise, the end of a step
 	live      int
 	liveMoved bool
 	transit   int   // hand-offs on the clock
@@ -225,7 +227,8 @@ func (w *world) stepAll() {
 		if w.liveMoved { // duty 6
 			w.liveMoved = false
 			for m := range w.nodes {
-				w.step(m, &scheduler.Event{Kind: scheduler.LiveChanged, AtNs: w.nowNs, Live: w.live})
+				w.event = scheduler.Event{Kind: scheduler.LiveChanged, AtNs: w.nowNs, Live: w.live}
+				w.step(m, &w.event)
 			}
 		}
 	}
@@ -240,7 +243,7 @@ func (w *world) step(m int, ev *scheduler.Event) {
 		w.cfg.Observer.Event(m, ev)
 	}
 	if w.hooks != nil {
-		w.hooks.stepping(m, ev)
+		*ev = w.hooks.stepping(m, *ev)
 	}
 	w.carryOut(m, w.nodes[m].core.Step(ev))
 }
@@ -297,7 +300,9 @@ func (w *world) endStep(m int) {
 		w.cfg.Observer.Stepped(m, n.startNs, w.nowNs, &n.batch, n.b)
 	}
 	n.endNs, n.lastNs = never, w.nowNs
-	w.step(m, &scheduler.Event{Kind: scheduler.StepDone, AtNs: w.nowNs, Results: w.results})
+	// Not w.event: it may hold the event that cuts this stretch.
+	w.done = scheduler.Event{Kind: scheduler.StepDone, AtNs: w.nowNs, Results: w.results}
+	w.step(m, &w.done)
 	w.told = 0
 }
 
