@@ -13,37 +13,21 @@ import (
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
+const swarmSeeds = 500
+
 // The swarm draws everything from a seed: models, rule, thresholds, pools,
 // hand-off times, load, aborts. Every core is checked after every call, every
 // client against a plain one-request loop, and at the end nothing may be left.
 // Each seed runs twice, the second time with the events of each instant in
 // random order, and both runs must be the same.
 //
-// SWARM_SEEDS sets how many seeds run, SWARM_SEED runs one.
-
-const swarmSeeds = 500
-
+// SWARM_SEED is the first seed, SWARM_SEEDS how many run (make swarm).
 func TestSwarm(t *testing.T) {
-	if one := os.Getenv("SWARM_SEED"); one != "" {
-		seed, err := strconv.ParseUint(one, 10, 64)
-		if err != nil {
-			t.Fatalf("SWARM_SEED: %v", err)
-		}
-		counts, err := swarm(seed)
-		t.Log(draw(seed).plan, counts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return
+	first, seeds := setting(t, "SWARM_SEED", 1), setting(t, "SWARM_SEEDS", swarmSeeds)
+	if seeds == 1 {
+		t.Log(draw(first).plan)
 	}
-	seeds := uint64(swarmSeeds)
-	if n := os.Getenv("SWARM_SEEDS"); n != "" {
-		var err error
-		if seeds, err = strconv.ParseUint(n, 10, 64); err != nil {
-			t.Fatalf("SWARM_SEEDS: %v", err)
-		}
-	}
-	total := swarmAll(t, seeds)
+	total := swarmAll(t, first, seeds)
 	t.Log(total)
 	for _, kind := range []string{"send", "return", "emit", "finish", "refuse", "retract", "release", "wake-at", "state", "live",
 		"stop", "length", "abort", "too-long", "queue-full", "draining"} {
@@ -53,15 +37,28 @@ func TestSwarm(t *testing.T) {
 	}
 }
 
-// swarmAll runs the seeds from 1 on and sums up what they showed.
-func swarmAll(t *testing.T, seeds uint64) map[string]int {
+// setting is a number from the environment.
+func setting(t *testing.T, name string, otherwise uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// swarmAll runs seeds and sums up what they showed.
+func swarmAll(t *testing.T, first, seeds uint64) map[string]int {
 	total := map[string]int{}
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	workers := uint64(runtime.GOMAXPROCS(0))
 	for worker := range workers {
 		wait.Go(func() {
-			for seed := 1 + worker; seed <= seeds && !t.Failed(); seed += workers {
+			for seed := first + worker; seed < first+seeds && !t.Failed(); seed += workers {
 				counts, err := swarm(seed)
 				mu.Lock()
 				for kind, n := range counts {
