@@ -109,7 +109,7 @@ func newWorld(cfg Config) (*world, error) {
 		core, err := scheduler.New(scheduler.Config{
 			Model: i, Algorithm: cfg.Algorithm, Rule: cfg.Rule, Thresholds: cfg.Thresholds,
 			MaxRunning: maxRunning, KVTokens: kv, BlockTokens: m.BlockTokens, ChunkTokens: m.ChunkTokens,
-			QueueLimit: cfg.QueueLimit, PrefixReuse: true, HoldContext: cfg.Workload.holdContext(),
+			QueueLimit: cfg.QueueLimit, PrefixReuse: true, HoldContext: cfg.Workload.holdContext(), Repeats: w.stretches,
 		})
 		if err != nil {
 			return nil, err
