@@ -97,11 +97,12 @@ func newWorld(cfg Config) (*world, error) {
 			kv[i] -= m.KVTokens % m.BlockTokens // whole blocks
 		}
 	}
+	spent := new(scheduler.Spent)
 	for i, m := range cfg.Models {
 		core, err := scheduler.New(scheduler.Config{
 			Model: i, Algorithm: cfg.Algorithm, Rule: cfg.Rule, Thresholds: cfg.Thresholds,
 			MaxRunning: maxRunning, KVTokens: kv, BlockTokens: m.BlockTokens, ChunkTokens: m.ChunkTokens,
-			QueueLimit: cfg.QueueLimit, PrefixReuse: true, HoldContext: cfg.Workload.holdContext(),
+			QueueLimit: cfg.QueueLimit, PrefixReuse: true, HoldContext: cfg.Workload.holdContext(), Spent: spent,
 		})
 		if err != nil {
 			return nil, err
