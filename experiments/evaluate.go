@@ -129,18 +129,22 @@ func thresholds(models []Model, used bool) scheduler.Thresholds {
 // large is the model with the longest step: its share of the tokens is what
 // routing tries to keep low.
 func (s *Spec) large() (int, error) {
-	context := int(s.Workload.PromptTokens.Mean() + s.Workload.OutputTokens.Mean()/2)
 	large, longest := 0, int64(0)
 	for i := range s.Models {
 		t, err := s.Models[i].StepTime()
 		if err != nil {
 			return 0, err
 		}
-		if ns := t.Ns(1, 1, context); ns >= longest {
+		if ns := t.Ns(1, 1, s.context()); ns >= longest {
 			large, longest = i, ns
 		}
 	}
 	return large, nil
+}
+
+// context is that of a request half-way.
+func (s *Spec) context() int {
+	return int(s.Workload.PromptTokens.Mean()) + int(s.Workload.OutputTokens.Mean())/2
 }
 
 func ns(x float64) int64 { return int64(math.Round(x)) }

@@ -94,6 +94,7 @@ type Core struct {
 	wakeNs    int64    // last WakeAt asked for
 
 	victims []int32
+	turns   []turn
 	load    Load
 	out     []Message
 }

@@ -36,6 +36,7 @@ type Config struct {
 	Seed       uint64
 	QueueLimit int      // arrivals that may wait at a home; 0 means 1,000,000
 	Observer   Observer // nil: nobody watches
+	EveryStep  bool     // play every step by itself: the same results, slower
 
 	hooks hooks // for this package's tests
 }

@@ -16,7 +16,9 @@ func (w *world) carryOut(m int, out []scheduler.Message) {
 		msg := &out[i]
 		switch msg.Kind {
 		case scheduler.Emit:
-			w.rec.Emitted(&w.load.record(msg.Request).times, w.nowNs, int64(len(msg.Tokens)), msg.Writer)
+			if n := int64(len(msg.Tokens)) - w.told; n > 0 {
+				w.rec.Emitted(&w.load.record(msg.Request).times, w.nowNs, n, msg.Writer)
+			}
 		case scheduler.Send:
 			w.ship(m, msg.To, scheduler.Event{Kind: scheduler.PeerArrived, Req: msg.Req})
 		case scheduler.Return:

@@ -30,9 +30,10 @@ type node struct {
 	core    *scheduler.Core
 	batch   scheduler.Batch
 	startNs int64
-	endNs   int64 // of the step in flight; never if there is none
-	lastNs  int64 // end of the last step
-	b       int   // threshold in force at the start
+	ends    []int64 // when each step of the stretch in flight ends
+	endNs   int64   // the last of them; never if no step is in flight
+	lastNs  int64   // end of the last step
+	b       int     // threshold in force at the start
 	stays   []stay
 }
 
@@ -65,10 +66,15 @@ type world struct {
 	clock     clock
 	inbox     []due           // events of this instant
 	event     scheduler.Event // scratch: an event that nobody keeps
+	done      scheduler.Event // likewise, the end of a step
 	live      int
 	liveMoved bool
-	transit   int // hand-offs on the clock
+	transit   int   // hand-offs on the clock
+	asked     bool  // the cores were asked to launch at this instant
+	stretches bool  // several steps may run as one
+	told      int64 // tokens of each entry that the recorder has already
 	results   []scheduler.Result
+	runs      []scheduler.Token
 	view      algorithms.View
 	events    int64
 	cause     metrics.Cause // what a ready request of an idle model waits for
@@ -88,6 +94,8 @@ func newWorld(cfg Config) (*world, error) {
 	if cfg.Source == nil {
 		w.stays, _ = cfg.Algorithm.(algorithms.StaySource)
 	}
+	// A watcher wants to see every step.
+	w.stretches = w.stays != nil && !cfg.EveryStep && cfg.Observer == nil && cfg.hooks == nil
 	w.rec = metrics.NewRecorder(len(cfg.Models), cfg.Workload.WarmupNs)
 	w.load = load{work: &w.cfg.Workload, seed: cfg.Seed}
 	maxRunning, kv := make([]int, len(cfg.Models)), make([]int, len(cfg.Models))
@@ -147,6 +155,9 @@ func (w *world) run() {
 		w.instant()
 	}
 	if limit > 0 {
+		for m := range w.nodes {
+			w.cut(m, limit)
+		}
 		w.nowNs = limit
 	}
 }
@@ -166,8 +177,10 @@ func (w *world) next() int64 {
 // more happens at this instant (duties 2 and 3). All cores are asked before
 // any message of a launch is delivered.
 func (w *world) instant() {
+	w.asked = false
 	for {
 		w.deliverAll()
+		w.asked = true
 		if w.gated && w.transit > 0 {
 			return // duty 7
 		}
@@ -223,6 +236,9 @@ func (w *world) stepAll() {
 }
 
 func (w *world) step(m int, ev *scheduler.Event) {
+	if ev.Kind != scheduler.StepDone {
+		w.cut(m, ev.AtNs)
+	}
 	w.events++
 	if w.cfg.Observer != nil {
 		w.cfg.Observer.Event(m, ev)
@@ -247,7 +263,7 @@ func (w *world) launch(m int) bool {
 		return false
 	}
 	n.batch, n.startNs, n.b = batch, w.nowNs, n.core.B()
-	n.endNs = w.nowNs + w.cfg.Models[m].Time.Ns(len(batch.Entries), batch.Rows, batch.ContextTokens)
+	w.plan(m, n)
 	for i := range batch.Entries {
 		w.countWaiting(n, &batch.Entries[i])
 	}
@@ -279,47 +295,41 @@ func (w *world) endStep(m int) {
 		}
 		w.results = append(w.results, res)
 	}
-	w.rec.Ran(m, n.startNs, w.nowNs, len(n.batch.Entries), n.batch.Rows, n.b)
+	w.finishStretch(m, n)
+	w.rec.Ran(m, n.startNs, w.nowNs, len(n.batch.Entries), n.lastRows(), n.b)
 	if w.cfg.Observer != nil {
 		w.cfg.Observer.Stepped(m, n.startNs, w.nowNs, &n.batch, n.b)
 	}
 	n.endNs, n.lastNs = never, w.nowNs
-	w.event = scheduler.Event{Kind: scheduler.StepDone, AtNs: w.nowNs, Results: w.results}
-	w.step(m, &w.event)
+	// Not w.event: it may hold the event that cuts this stretch.
+	w.done = scheduler.Event{Kind: scheduler.StepDone, AtNs: w.nowNs, Results: w.results}
+	w.step(m, &w.done)
+	w.told = 0
 }
 
 // decide fills in the token and where the request goes.
 func (w *world) decide(m int, n *node, e *scheduler.Entry, res *scheduler.Result) {
-	for int(e.Slot) >= len(n.stays) {
-		n.stays = append(n.stays, stay{})
-	}
-	st := &n.stays[e.Slot]
-	if st.id != e.ID || st.start != e.StayStart || st.hops != e.Hops {
-		w.beginStay(m, st, e)
-	}
+	st := w.stay(m, n, e)
 	if w.stays == nil {
 		w.route(m, st, e, res)
 		return
 	}
-	res.Token = madeUp(e.Seed, e.Position, purposeToken)
-	if e.Position >= st.last {
+	position := e.Position + len(n.ends) - 1
+	res.Token = madeUp(e.Seed, position, purposeToken)
+	if position >= st.last {
 		res.Token = eos
 	}
-	if e.Position >= st.leave {
+	if position >= st.leave {
 		res.Dest = st.dest
 	}
 }
 
-func (w *world) beginStay(m int, st *stay, e *scheduler.Entry) {
-	*st = stay{id: e.ID, start: e.StayStart, hops: e.Hops, last: w.load.record(e.ID).last, leave: math.MaxInt}
-	if w.stays == nil {
-		return
+// lastRows is how many rows the last step of the stretch feeds.
+func (n *node) lastRows() int {
+	if len(n.ends) > 1 {
+		return len(n.batch.Entries)
 	}
-	v := &w.view
-	*v = algorithms.View{Request: e.ID, Seed: e.Seed, Model: m, Home: e.Home,
-		Position: e.StayStart, StayStart: e.StayStart, Hops: e.Hops}
-	kept, dest := w.stays.Stay(v)
-	st.leave, st.dest = e.StayStart+kept, dest
+	return n.batch.Rows
 }
 
 // route asks the algorithm about one token.
