@@ -95,7 +95,7 @@ func newWorld(cfg Config) (*world, error) {
 		w.stays, _ = cfg.Algorithm.(algorithms.StaySource)
 	}
 	// A watcher wants to see every step.
-	w.stretches = w.stays != nil && !cfg.EveryStep && cfg.Observer == nil && cfg.hooks == nil
+	w.stretches = w.stays != nil && !cfg.EveryStep && (cfg.Observer == nil && cfg.hooks == nil || cfg.stretched)
 	w.rec = metrics.NewRecorder(len(cfg.Models), cfg.Workload.WarmupNs)
 	w.load = load{work: &w.cfg.Workload, seed: cfg.Seed}
 	maxRunning, kv := make([]int, len(cfg.Models)), make([]int, len(cfg.Models))
