@@ -28,6 +28,8 @@ type Config struct {
 	// HoldContext, if above 0, is the context that every request counts with,
 	// however many tokens it has: the steady workload that the chain computes.
 	HoldContext int
+	// Spent, if not nil, is shared with the other cores of this goroutine.
+	Spent *Spent
 }
 
 func (c *Config) validate() error {
@@ -73,7 +75,7 @@ type Core struct {
 	ready   []int32 // by (ready since, id)
 	kvWait  []int32 // by age
 	arrived []int32 // admission queue, first come first served
-	peerReq []*PeerReq
+	spent   *Spent
 
 	batch     []Entry
 	busy      bool
@@ -114,6 +116,9 @@ func New(cfg Config) (*Core, error) {
 	c.blocks = cfg.KVTokens[c.me] / cfg.BlockTokens
 	c.kv = newKVPool(c.blocks, cfg.BlockTokens, c.reuse)
 	c.peers = make([]PeerLoad, c.models)
+	if c.spent = cfg.Spent; c.spent == nil {
+		c.spent = new(Spent)
+	}
 	c.setLive(0)
 	return c, nil
 }
@@ -386,22 +391,26 @@ func without(list []int32, s int32) []int32 {
 	panic("scheduler: a request is missing from its queue")
 }
 
-// newPeerReq takes a recycled peer request or makes one.
+// Spent keeps peer requests that were taken in, for reuse. Each core has its
+// own, unless the cores of one goroutine share one: where visits last many
+// tokens, the peer only gives away and home only takes in.
+type Spent struct{ reqs []*PeerReq }
+
+// spentLimit is how many peer requests are kept.
+const spentLimit = 1024
+
 func (c *Core) newPeerReq() *PeerReq {
-	if n := len(c.peerReq); n > 0 {
-		req := c.peerReq[n-1]
-		c.peerReq = c.peerReq[:n-1]
+	p := c.spent
+	if n := len(p.reqs); n > 0 {
+		req := p.reqs[n-1]
+		p.reqs = p.reqs[:n-1]
 		return req
 	}
 	return new(PeerReq)
 }
 
-// recycled is how many spent peer requests a core keeps: more only pile up
-// where a mesh sends one way round.
-const recycled = 256
-
 func (c *Core) recycle(req *PeerReq) {
-	if len(c.peerReq) < recycled {
-		c.peerReq = append(c.peerReq, req)
+	if p := c.spent; len(p.reqs) < spentLimit {
+		p.reqs = append(p.reqs, req)
 	}
 }

@@ -37,6 +37,16 @@ type system struct {
 	moved   bool
 	nowNs   int64
 	out     []string
+	fresh   func(m int) *Core // makes a core as it was at first
+	calls   [][]call          // by model
+}
+
+// call is a call of a core and what it said.
+type call struct {
+	event string // empty: Settle, or Launch
+	batch string // launched
+	start bool   // Launch
+	said  []string
 }
 
 type dueEvent struct {
@@ -143,7 +153,7 @@ func newSystemOf(alg algorithms.Algorithm, o options) *system {
 	for row := range strings.SplitSeq(o.str("b", "1"), "/") {
 		b = append(b, options{"b": row}.nums("b", n, 1))
 	}
-	for m := range n {
+	s.fresh = func(m int) *Core {
 		core, err := New(Config{
 			Model: m, Algorithm: alg, Rule: rule, Thresholds: b,
 			MaxRunning: o.nums("running", n, 8), KVTokens: o.nums("kv", n, 1000),
@@ -153,8 +163,12 @@ func newSystemOf(alg algorithms.Algorithm, o options) *system {
 		if err != nil {
 			panic(err)
 		}
-		s.cores = append(s.cores, core)
+		return core
+	}
+	for m := range n {
+		s.cores = append(s.cores, s.fresh(m))
 		s.wire = append(s.wire, make([][]Event, n))
+		s.calls = append(s.calls, nil)
 	}
 	s.batches = make([]*Batch, n)
 	return s
@@ -282,6 +296,7 @@ func (s *system) instant() {
 		for len(s.inbox) > 0 || s.moved {
 			s.stepAll()
 			for m, core := range s.cores {
+				s.calls[m] = append(s.calls[m], call{})
 				s.say(m, core.Settle())
 			}
 		}
@@ -291,10 +306,12 @@ func (s *system) instant() {
 				break
 			}
 			batch, messages, ok := core.Launch()
+			s.calls[m] = append(s.calls[m], call{start: true})
 			s.say(m, messages)
 			if ok {
 				s.batches[m] = &batch
-				s.sayBatch(m, &batch)
+				s.out = append(s.out, fmt.Sprintf("%d: %s", m, batchText(&batch)))
+				s.calls[m][len(s.calls[m])-1].batch = batchText(&batch)
 				started = true
 			}
 			core.Check()
@@ -322,6 +339,7 @@ func (s *system) stepAll() {
 }
 
 func (s *system) step(m int, ev Event) {
+	s.calls[m] = append(s.calls[m], call{event: ev.String()})
 	s.say(m, s.cores[m].Step(&ev))
 	s.cores[m].Check()
 }
@@ -341,6 +359,8 @@ func (s *system) say(m int, messages []Message) {
 	for i := range messages {
 		msg := &messages[i]
 		s.out = append(s.out, fmt.Sprintf("%d: %s", m, msg))
+		last := &s.calls[m][len(s.calls[m])-1]
+		last.said = append(last.said, msg.String())
 		switch msg.Kind {
 		case Send:
 			s.ship(m, msg.To, Event{Kind: PeerArrived, Req: msg.Req})
@@ -369,8 +389,8 @@ func (s *system) ship(from, to int, ev Event) {
 	s.due(to, ev)
 }
 
-// sayBatch prints id@position+rows of each entry, * where it samples.
-func (s *system) sayBatch(m int, b *Batch) {
+// batchText prints id@position+rows of each entry, * where it samples.
+func batchText(b *Batch) string {
 	var entries []string
 	for i := range b.Entries {
 		e := &b.Entries[i]
@@ -380,5 +400,41 @@ func (s *system) sayBatch(m int, b *Batch) {
 		}
 		entries = append(entries, text)
 	}
-	s.out = append(s.out, fmt.Sprintf("%d: step %s rows=%d context=%d", m, strings.Join(entries, " "), b.Rows, b.ContextTokens))
+	return fmt.Sprintf("step %s rows=%d context=%d", strings.Join(entries, " "), b.Rows, b.ContextTokens)
+}
+
+// replay plays the printed events into new cores and returns the first call
+// that goes another way than it did.
+func (s *system) replay() error {
+	for m, calls := range s.calls {
+		core := s.fresh(m)
+		for i, c := range calls {
+			var messages []Message
+			var batch string
+			switch {
+			case c.start:
+				b, out, ok := core.Launch()
+				if messages = out; ok {
+					batch = batchText(&b)
+				}
+			case c.event == "":
+				messages = core.Settle()
+			default:
+				ev, err := ParseEvent(c.event)
+				if err != nil {
+					return err
+				}
+				messages = core.Step(&ev)
+			}
+			var said []string
+			for _, msg := range messages {
+				said = append(said, msg.String())
+			}
+			if !slices.Equal(said, c.said) || batch != c.batch {
+				return fmt.Errorf("call %d of model %d, %q, says %q and launches %q; it said %q and launched %q",
+					i, m, c.event, said, batch, c.said, c.batch)
+			}
+		}
+	}
+	return nil
 }

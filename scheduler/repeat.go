@@ -24,8 +24,8 @@ func (c *Core) repeats(b *Batch) int {
 		}
 		steps = min(steps, c.slots[e.Slot].budget)
 	}
-	again := Load{Model: c.me, Ready: n, Live: c.live, B: c.inForce[c.me], OldestReadyNs: c.nowNs, NowNs: c.nowNs, LastRan: c.me}
-	if !c.cfg.Rule.Launch(&again) {
+	c.load = Load{Model: c.me, Ready: n, Live: c.live, B: c.inForce[c.me], OldestReadyNs: c.nowNs, NowNs: c.nowNs, LastRan: c.me}
+	if !c.cfg.Rule.Launch(&c.load) {
 		return 1
 	}
 	if c.cfg.HoldContext == 0 {

@@ -42,9 +42,11 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// play returns the transcript as it is now.
+// play returns the transcript as it is now. Each system is also replayed from
+// the text of its events alone, as a log of a real run would be.
 func play(t *testing.T, text string) string {
 	var out []string
+	var systems []*system
 	var s *system
 	line := 0
 	defer func() {
@@ -60,6 +62,7 @@ func play(t *testing.T, text string) string {
 			out = append(out, l)
 			_, o := split(strings.Fields(command))
 			s = newSystem(o)
+			systems = append(systems, s)
 		case ok:
 			out = append(out, l)
 			for _, said := range s.run(command) {
@@ -67,6 +70,11 @@ func play(t *testing.T, text string) string {
 			}
 		case l == "" || strings.HasPrefix(l, "#"):
 			out = append(out, l)
+		}
+	}
+	for i, s := range systems {
+		if err := s.replay(); err != nil {
+			t.Errorf("system %d, replayed: %v", i+1, err)
 		}
 	}
 	return fmt.Sprintln(strings.Join(out, "\n"))

@@ -38,7 +38,8 @@ type Config struct {
 	Observer   Observer // nil: nobody watches
 	EveryStep  bool     // play every step by itself: the same results, slower
 
-	hooks hooks // for this package's tests
+	hooks     hooks // for this package's tests
+	stretched bool  // for tests: several steps may be one though hooks watch
 }
 
 // hooks let tests reach into a run: watch the cores, play the events of an

@@ -95,7 +95,7 @@ func newWorld(cfg Config) (*world, error) {
 		w.stays, _ = cfg.Algorithm.(algorithms.StaySource)
 	}
 	// A watcher wants to see every step.
-	w.stretches = w.stays != nil && !cfg.EveryStep && cfg.Observer == nil && cfg.hooks == nil
+	w.stretches = w.stays != nil && !cfg.EveryStep && (cfg.Observer == nil && cfg.hooks == nil || cfg.stretched)
 	w.rec = metrics.NewRecorder(len(cfg.Models), cfg.Workload.WarmupNs)
 	w.load = load{work: &w.cfg.Workload, seed: cfg.Seed}
 	maxRunning, kv := make([]int, len(cfg.Models)), make([]int, len(cfg.Models))
@@ -105,11 +105,13 @@ func newWorld(cfg Config) (*world, error) {
 			kv[i] -= m.KVTokens % m.BlockTokens // whole blocks
 		}
 	}
+	spent := new(scheduler.Spent)
 	for i, m := range cfg.Models {
 		core, err := scheduler.New(scheduler.Config{
 			Model: i, Algorithm: cfg.Algorithm, Rule: cfg.Rule, Thresholds: cfg.Thresholds,
 			MaxRunning: maxRunning, KVTokens: kv, BlockTokens: m.BlockTokens, ChunkTokens: m.ChunkTokens,
-			QueueLimit: cfg.QueueLimit, PrefixReuse: true, HoldContext: cfg.Workload.holdContext(), Repeats: w.stretches,
+			QueueLimit: cfg.QueueLimit, PrefixReuse: true, HoldContext: cfg.Workload.holdContext(),
+			Spent: spent, Repeats: w.stretches,
 		})
 		if err != nil {
 			return nil, err
