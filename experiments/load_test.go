@@ -170,20 +170,6 @@ func lineOf(t *testing.T, path string) (row int, name string) {
 	return 0, ""
 }
 
-// soleError loads src and wants exactly one error, on the given line.
-func soleError(t *testing.T, src string, row int, set ...string) *SpecError {
-	t.Helper()
-	_, err := Load("x.toml", []byte(src), set...)
-	var all SpecErrors
-	if !errors.As(err, &all) {
-		t.Fatalf("no SpecErrors but %v for\n%s", err, src)
-	}
-	if len(all) != 1 || all[0].Line != row || all[0].File != "x.toml" {
-		t.Fatalf("want one error on line %d, got\n%v\nfor\n%s", row, all, src)
-	}
-	return all[0]
-}
-
 // replaced is every with another line for one key.
 func replaced(row int, line string) string {
 	lines := strings.Split(every, "\n")

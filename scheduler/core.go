@@ -22,6 +22,9 @@ type Config struct {
 	ChunkTokens int   // rows in a step at most; more than MaxRunning
 	QueueLimit  int   // arrivals that may wait for admission
 	PrefixReuse bool  // share the KV of equal prompts
+	// Repeats asks Launch to say how many steps a batch would run unchanged; off,
+	// Batch.Steps is always 1.
+	Repeats bool
 	// HoldContext, if above 0, is the context that every request counts with,
 	// however many tokens it has: the steady workload that the chain computes.
 	HoldContext int

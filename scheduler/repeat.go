@@ -13,7 +13,7 @@ import (
 // the batch alone, and neither budgets nor blocks may run out.
 func (c *Core) repeats(b *Batch) int {
 	n := len(b.Entries)
-	if n == 0 || b.Rows != n || c.gated || len(c.ready) > 0 || len(c.kvWait) > 0 {
+	if !c.cfg.Repeats || n == 0 || b.Rows != n || c.gated || len(c.ready) > 0 || len(c.kvWait) > 0 {
 		return 1
 	}
 	steps := math.MaxInt

@@ -10,8 +10,11 @@ import (
 
 // peersJob is the job on which other simulators were measured: one model,
 // 10,000 requests of 100 prompt and 900 to 1,100 output tokens, 16 users.
+// The pool is what an A100 has left beside a model of 30 GB.
 func peersJob() Config {
-	return Config{Models: models(linear{4 * msNs, msNs / 20}), Algorithm: algorithms.Never{}, Rule: scheduler.Eager{},
+	m := models(linear{4 * msNs, msNs / 20})
+	m[0].KVTokens = 200_000
+	return Config{Models: m, Algorithm: algorithms.Never{}, Rule: scheduler.Eager{},
 		Thresholds: scheduler.Thresholds{{1}},
 		Workload:   Workload{Kind: Closed, Users: 16, Requests: 10000, PromptMin: 100, PromptMax: 100, OutputMin: 900, OutputMax: 1100}}
 }

@@ -110,7 +110,8 @@ func newWorld(cfg Config) (*world, error) {
 		core, err := scheduler.New(scheduler.Config{
 			Model: i, Algorithm: cfg.Algorithm, Rule: cfg.Rule, Thresholds: cfg.Thresholds,
 			MaxRunning: maxRunning, KVTokens: kv, BlockTokens: m.BlockTokens, ChunkTokens: m.ChunkTokens,
-			QueueLimit: cfg.QueueLimit, PrefixReuse: true, HoldContext: cfg.Workload.holdContext(), Spent: spent,
+			QueueLimit: cfg.QueueLimit, PrefixReuse: true, HoldContext: cfg.Workload.holdContext(),
+			Repeats: w.stretches, Spent: spent,
 		})
 		if err != nil {
 			return nil, err
