@@ -117,6 +117,8 @@ var rules = []struct {
 	{"plot", "[workload]", "[plot]\nx = 'workload.warmups'\n[workload]", nil,
 		"x.toml:13: plot.x: \"workload.warmups\" is neither swept nor system nor on\n  fix: did you mean workload.warmup_s?"},
 
+	{"plot figure", "[workload]", "[plot]\ny = 'ttft_ms.p90'\n[workload]", nil,
+		"x.toml:13: plot.y: \"ttft_ms.p90\" is no figure\n  fix: did you mean ttft_ms."},
 	{"set range", "", "", []string{"models.large.B=0"}, "--set: models.large.B: must be at least 1, got 0"},
 	{"set quantum", "", "", []string{"dtmc.quantum_ms=5"}, "--set: dtmc.quantum_ms: must be at most a step of small, 4 ms, got 5\n  fix: 0 lets the chain choose"},
 	{"set name", "", "", []string{"models.large.Bs=1"}, "--set: models.large.Bs: names no key\n  fix: did you mean models.large.B"},

@@ -111,7 +111,7 @@ func newWorld(cfg Config) (*world, error) {
 			Model: i, Algorithm: cfg.Algorithm, Rule: cfg.Rule, Thresholds: cfg.Thresholds,
 			MaxRunning: maxRunning, KVTokens: kv, BlockTokens: m.BlockTokens, ChunkTokens: m.ChunkTokens,
 			QueueLimit: cfg.QueueLimit, PrefixReuse: true, HoldContext: cfg.Workload.holdContext(),
-			Repeats: w.stretches, Spent: spent,
+			Spent: spent, Repeats: w.stretches,
 		})
 		if err != nil {
 			return nil, err
