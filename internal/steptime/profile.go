@@ -20,7 +20,8 @@ type Profile struct {
 	GPU           string `toml:"gpu"`
 	Model         string `toml:"model"`
 	TP            int    `toml:"tp"`
-	Notes         string `toml:"notes"` // what is measured and what is assumed
+	Variant       string `toml:"variant,omitempty"` // VariantEager, or VariantGraphs, which "" stands for
+	Notes         string `toml:"notes"`             // what is measured and what is assumed
 
 	Valid Range     `toml:"valid"`
 	CPU   CPU       `toml:"cpu"`
@@ -100,6 +101,9 @@ func (p *Profile) check() *problem {
 	}
 	if p.TP < 1 || p.TP > 1024 {
 		return &problem{"tp", fmt.Sprintf(" is %d; give the number of GPUs, from 1 to 1024", p.TP)}
+	}
+	if p.Variant != "" && p.Variant != VariantGraphs && p.Variant != VariantEager {
+		return &problem{"variant", fmt.Sprintf(" is %q; use %q or %q", p.Variant, VariantGraphs, VariantEager)}
 	}
 	for _, field := range []struct {
 		key string
