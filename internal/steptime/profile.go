@@ -10,7 +10,8 @@ import (
 // one engine version, and where they come from. Read it with [Load] or
 // [LoadFile], or fill it in and call [Profile.Check].
 type Profile struct {
-	// Name is "gpu/engine-version/model-tpN" for a shipped profile, else the path.
+	// Name is "gpu/engine-version/model-tpN" for a shipped profile ("-eager" after it
+	// without CUDA graphs), else the path.
 	Name string `toml:"-"`
 
 	Origin        string `toml:"origin"` // who measured what, and whether the table is derived
@@ -258,8 +259,20 @@ func (p *Profile) Range() Range { return p.Valid }
 // InRange reports whether a step of that many requests and rows, with contexts
 // that sum to contextTokens, is priced from measured points rather than beyond.
 func (p *Profile) InRange(requests, rows, contextTokens int) bool {
+	return p.Valid.holds(requests, rows, contextTokens)
+}
+
+func (r *Range) holds(requests, rows, contextTokens int) bool {
 	in := func(value int, ends [2]int) bool { return ends[0] <= value && value <= ends[1] }
-	return in(requests, p.Valid.Requests) && in(rows, p.Valid.Rows) &&
-		contextTokens >= p.Valid.ContextTokens[0]*requests &&
-		contextTokens <= p.Valid.ContextTokens[1]*requests
+	return in(requests, r.Requests) && in(rows, r.Rows) &&
+		contextTokens >= r.ContextTokens[0]*requests &&
+		contextTokens <= r.ContextTokens[1]*requests
+}
+
+// A Ranged step time knows where it rests on its origin: a run counts the steps
+// outside and says so once. What [Profile.Compile] returns is one; it costs no
+// allocation and about a nanosecond.
+type Ranged interface {
+	StepTime
+	InRange(requests, rows, contextTokens int) bool
 }

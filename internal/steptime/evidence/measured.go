@@ -105,7 +105,7 @@ func (m *measured) layerGEMMs(rows int) float64 {
 // beyond them.
 func (m *measured) product(rows, outputs, inputs int) float64 {
 	var ns, ks []int
-	for at := range m.gemm { //maprange: sorted below
+	for at := range m.gemm { // order: sorted below
 		ns, ks = append(ns, at[0]), append(ks, at[1])
 	}
 	around := func(values []int, x int) (low, high int, share float64) {
