@@ -66,7 +66,9 @@ SGLang 0.5.10 at every size up to 2 MB. That every kernel of a layer costs the C
 	{
 		name: "vllm", version: "0.14", kernels: &a100VLLM014, graphs: &CPU{},
 		graphsNote: `No CPU time: launch_ms and serial_ms are 0 = not modelled. No whole step of this version on this GPU is published; a
-mid-2025 vLLM took 4.2 ms for Qwen3-0.6B and 4.6-4.8 ms for Qwen3-1.7B at one request (see the profiles vllm-mid-2025).`,
+mid-2025 vLLM took 4.2 ms for Qwen3-0.6B and 4.6-4.8 ms for Qwen3-1.7B at one request. The profiles vllm-mid-2025 have
+that CPU time, launch_ms 3.25 and serial_ms 0.95, which also brings the H100 steps of ML.ENERGY (vLLM, February 2026)
+within 10 % up to 32 requests: copy it here for times with an engine around the kernels.`,
 		eagerUs: 44.4,
 		eagerNote: `CPU time without CUDA graphs: launch_ms is 44.4 us a kernel, the CPU-bound floor of AIConfigurator's eager all-reduces of
 vLLM 0.14 at every size up to 2 MB. That every kernel of a layer costs the CPU as much is assumed.`,

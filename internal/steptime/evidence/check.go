@@ -50,7 +50,7 @@ func Groups() []struct{ Name, Meaning string } {
 		{GroupVidurH100, "the same on H100s"},
 		{GroupSteps, "whole decode steps published for A100s; the CPU part of vllm-mid-2025 is fitted on the first and third of its five rows"},
 		{GroupOld, "Llama-2-70B with an engine of 2023 without CUDA graphs; one CPU constant is fitted on its TP4 step of one request"},
-		{GroupH100, "whole decode steps published for H100s, where kernels are derived and CPU time is not modelled"},
+		{GroupH100, "whole decode steps published for H100s, where kernels are derived; CPU time as fitted on A100s (vllm-mid-2025)"},
 	}
 }
 
