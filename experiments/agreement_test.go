@@ -72,7 +72,7 @@ func (p pairing) simulate(t testing.TB) *sim.Result {
 	model := func(name string, time steptime.StepTime) sim.Model {
 		return sim.Model{Name: name, Time: time, MaxRunning: 64, ChunkTokens: 2048, KVTokens: 1_000_000, BlockTokens: 16}
 	}
-	for durationNs := int64(2000e9); ; durationNs *= 2 {
+	for durationNs := int64(1000e9); ; {
 		r, err := sim.Run(sim.Config{
 			Models: []sim.Model{model("small", p.small), model("large", p.large)}, Algorithm: alg,
 			Rule: scheduler.Delayed{}, Thresholds: scheduler.Thresholds{{1, p.bLarge}}, Seed: 1,
@@ -85,6 +85,12 @@ func (p pairing) simulate(t testing.TB) *sim.Result {
 		if r.ThroughputRelSE <= simRelSE {
 			return r
 		}
+		// The error falls with the root of the time; a fifth more for luck.
+		more := 1.2 * math.Pow(r.ThroughputRelSE/simRelSE, 2)
+		if math.IsNaN(more) {
+			t.Fatalf("%v: no standard error from %g s", p, float64(durationNs)/1e9)
+		}
+		durationNs = int64(float64(durationNs) * more)
 	}
 }
 

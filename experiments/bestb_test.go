@@ -79,6 +79,8 @@ func TestLongChainChoosesB(t *testing.T) {
 		bases[engine] = onA100(t, engine)
 	}
 	for _, name := range append([]string{"whole-quanta"}, engines...) {
-		t.Run(name, func(t *testing.T) { judgeAll(t, bases[name], []int{2, 4, 8, 16, 32}, []float64{.02, .05, .1, .2, .4, .6}) })
+		t.Run(name, func(t *testing.T) {
+			judgeAll(t, bases[name], []int{2, 4, 8, 16, 32}, []float64{.02, .05, .1, .2, .4, .6})
+		})
 	}
 }

@@ -236,4 +236,15 @@ func (d *document) checkPlot(p *Plan) {
 			d.fail(problem{path: hint.path, msg: fmt.Sprintf("%q is neither swept nor system nor on", hint.value), hint: offer(hint.value, axes)})
 		}
 	}
+	var figures []string
+	for _, f := range Figures(d.voc.models) {
+		figures = append(figures, f.Name)
+	}
+	for _, hint := range []struct{ path, value string }{
+		{"plot.y", p.Plot.Y}, {"published.figure", p.Published.Figure},
+	} {
+		if hint.value != "" && !slices.Contains(figures, hint.value) {
+			d.fail(problem{path: hint.path, msg: fmt.Sprintf("%q is no figure", hint.value), hint: offer(hint.value, figures)})
+		}
+	}
 }

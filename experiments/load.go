@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -48,7 +49,7 @@ func (d *document) set(text string) {
 		}
 		return
 	}
-	k := d.settable(path, at, path)
+	k := d.settable(path, at, printable(path))
 	if k == nil {
 		return
 	}
@@ -57,7 +58,7 @@ func (d *document) set(text string) {
 		return
 	}
 	d.dropAxis(path)
-	d.replaceStepTimes(path)
+	d.dropRivals(path)
 	d.store(k, path, v, at)
 }
 
@@ -82,8 +83,16 @@ func (d *document) parse(path, text string, k *key) (any, bool) {
 		}
 		return items, true
 	}
-	d.failAt(origin{fromSet: true}, path, fmt.Sprintf("%q is not a TOML value", text), "")
+	d.failAt(origin{fromSet: true}, printable(path), fmt.Sprintf("%q is not a TOML value", text), "")
 	return nil, false
+}
+
+// printable quotes a path from the command line that would garble a message.
+func printable(path string) string {
+	if quoted := strconv.Quote(path); quoted[1:len(quoted)-1] != path {
+		return quoted
+	}
+	return path
 }
 
 // dropAxis stops sweeping path and returns the place of it among the swept
@@ -105,9 +114,16 @@ func (d *document) moveLastAxis(place int) {
 	}
 }
 
-// replaceStepTimes makes room for a profile where step_ms was given, and the
-// other way round: whoever sets one means it to replace the other.
-func (d *document) replaceStepTimes(path string) {
+// dropRivals makes room for a value that stands in place of others: whoever
+// sets a profile means it to replace step_ms, and the other way round; likewise
+// for the two ways to end a run.
+func (d *document) dropRivals(path string) {
+	switch path {
+	case "workload.requests":
+		delete(d.values, "workload.duration_s")
+	case "workload.duration_s":
+		delete(d.values, "workload.requests")
+	}
 	model, ok := modelOf(path)
 	if !ok {
 		return

@@ -78,7 +78,8 @@ func TestExample(t *testing.T) {
 		Routing: Routing{Algorithm: "matrix", Matrix: [][]float64{{0.9, 0.1}, {1, 0}}, Large: 1},
 		Workload: Workload{Kind: "steady", Concurrency: 8, PromptTokens: Length{100, 100},
 			OutputTokens: Length{2048, 2048}, DurationS: 600, WarmupS: 60},
-		Scheduler: Scheduler{QueueLimit: maxUsers},
+		Scheduler:        Scheduler{QueueLimit: maxUsers},
+		ColocationFactor: 1, Official: Official{Visits: VisitsKept}, Dispatcher: Dispatcher{5, 5}, QueryLargeShare: 0.4,
 	}
 	if diff := cmp.Diff(want, spec); diff != "" {
 		t.Errorf("second point (-want +got):\n%s", diff)
@@ -102,6 +103,7 @@ kv_tokens = 1000
 max_running = 8
 chunk_tokens = 16
 block_tokens = 16
+eager_ms = 20.0
 [models.step_ms]
 base = 1.0
 per_request = 1.0
@@ -132,6 +134,15 @@ warmup_s = 60
 [scheduler]
 max_delay_ms = 1.0
 queue_limit = 1
+[colocation]
+factor = 1.5
+[official]
+visits = "reread"
+[dispatcher]
+ms = 5.0
+ms_per_1k_tokens = 5.0
+[query]
+large_share = 0.4
 [dtmc]
 quantum_ms = 1.0
 [plot]
@@ -147,6 +158,9 @@ tokenrouter = 372.48
 async = 296.86
 alternate = 230.79
 lockstep = 188.0
+official = 134.9
+std-serving = 100.0
+query-level = 100.0
 `
 
 // lineOf finds where every gives a value to the key at path.
@@ -168,20 +182,6 @@ func lineOf(t *testing.T, path string) (row int, name string) {
 	}
 	t.Fatalf("the test's file lacks %s", path)
 	return 0, ""
-}
-
-// soleError loads src and wants exactly one error, on the given line.
-func soleError(t *testing.T, src string, row int, set ...string) *SpecError {
-	t.Helper()
-	_, err := Load("x.toml", []byte(src), set...)
-	var all SpecErrors
-	if !errors.As(err, &all) {
-		t.Fatalf("no SpecErrors but %v for\n%s", err, src)
-	}
-	if len(all) != 1 || all[0].Line != row || all[0].File != "x.toml" {
-		t.Fatalf("want one error on line %d, got\n%v\nfor\n%s", row, all, src)
-	}
-	return all[0]
 }
 
 // replaced is every with another line for one key.

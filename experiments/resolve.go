@@ -27,7 +27,9 @@ func resolve(s settings, models []string) (*Spec, []problem) {
 	if len(found) > 0 {
 		return nil, found
 	}
-	return build(s, models), nil
+	spec := build(s, models)
+	checkQuantum(spec, fail)
+	return spec, found
 }
 
 type failFunc func(path, hint, format string, args ...any)
@@ -136,6 +138,30 @@ func checkRouting(s settings, models []string, fail failFunc) {
 		fail(at, "", "%s", field.Problem)
 	default:
 		fail("routing", "", "%v", err)
+	}
+}
+
+// checkQuantum refuses a unit of time in which the chain could not tell the
+// shortest step from none.
+func checkQuantum(spec *Spec, fail failFunc) {
+	if spec.DTMC.QuantumMs == 0 {
+		return
+	}
+	quantumNs := ns(spec.DTMC.QuantumMs * 1e6)
+	if quantumNs < 1 {
+		fail("dtmc.quantum_ms", "", "must be at least 0.000001, a nanosecond, or 0, got %s", formatFloat(spec.DTMC.QuantumMs))
+		return
+	}
+	for i := range spec.Models {
+		t, err := spec.Models[i].StepTime()
+		if err != nil {
+			fail("models."+spec.Models[i].Name, "", "%v", err)
+			continue
+		}
+		if shortest := t.Ns(1, 1, spec.context()); quantumNs > shortest {
+			fail("dtmc.quantum_ms", "0 lets the chain choose", "must be at most a step of %s, %s ms, got %s",
+				spec.Models[i].Name, formatFloat(float64(shortest)/1e6), formatFloat(spec.DTMC.QuantumMs))
+		}
 	}
 }
 

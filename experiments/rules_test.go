@@ -117,7 +117,10 @@ var rules = []struct {
 	{"plot", "[workload]", "[plot]\nx = 'workload.warmups'\n[workload]", nil,
 		"x.toml:13: plot.x: \"workload.warmups\" is neither swept nor system nor on\n  fix: did you mean workload.warmup_s?"},
 
+	{"plot figure", "[workload]", "[plot]\ny = 'ttft_ms.p90'\n[workload]", nil,
+		"x.toml:13: plot.y: \"ttft_ms.p90\" is no figure\n  fix: did you mean ttft_ms."},
 	{"set range", "", "", []string{"models.large.B=0"}, "--set: models.large.B: must be at least 1, got 0"},
+	{"set quantum", "", "", []string{"dtmc.quantum_ms=5"}, "--set: dtmc.quantum_ms: must be at most a step of small, 4 ms, got 5\n  fix: 0 lets the chain choose"},
 	{"set name", "", "", []string{"models.large.Bs=1"}, "--set: models.large.Bs: names no key\n  fix: did you mean models.large.B"},
 	{"set no value", "", "", []string{"models.large.B"}, "--set: \"models.large.B\" is not path=value"},
 	{"set syntax", "", "", []string{"models.large.B=[1"}, "--set: models.large.B: \"[1\" is not a TOML value"},
@@ -210,6 +213,13 @@ func TestSetReplacesStepTimes(t *testing.T) {
 	}
 }
 
+func TestSetReplacesTheEnd(t *testing.T) {
+	plan := load(t, small, "workload.kind=closed", "workload.warmup_s=0", "workload.requests=20")
+	if w := plan.Points[0].Spec.Workload; w.Requests != 20 || w.DurationS != 0 {
+		t.Errorf("got %+v, want 20 requests and no duration", w)
+	}
+}
+
 func TestKeys(t *testing.T) {
 	key := func(system, on string, set ...string) string {
 		plan := load(t, small, append(set, "workload.warmup_s=2", "systems="+system, "on="+on)...)
@@ -239,29 +249,59 @@ func FuzzLoad(f *testing.F) {
 	f.Add(example, "models.large.B=3")
 	f.Add(every, "systems=async")
 	f.Add(small, "sweep.models.large.B=[1, 2]")
+	f.Add(small, "sweep.\xfa%!\n=[1")
 	f.Add("models = [1]\nsweep = 3\n[workload.output_tokens]\nmin = 2", "=")
-	f.Fuzz(func(t *testing.T, src, set string) {
-		plan, err := Load("x.toml", []byte(src), set)
-		if err == nil {
-			if len(plan.Cells) == 0 {
-				t.Fatal("a plan without cells")
-			}
-			for _, c := range plan.Cells[:1] {
-				c.Key()
-			}
-			return
+	f.Fuzz(func(t *testing.T, src, set string) { checkLoad(t, src, set) })
+}
+
+// FuzzValue puts any text in place of one value of a correct file, or of the
+// file with all keys, so that most inputs are TOML.
+func FuzzValue(f *testing.F) {
+	for row := range strings.Count(every, "\n") {
+		f.Add(true, uint8(row), "3")
+	}
+	for _, value := range []string{"[1, 2.5]", "{ min = 1 }", "inf", "[[0.5, 0.5], [1]]", "'x'", "\"\"\"\na\"\"\"", "[\n\n-1]", "1\n[sweep]\nhome = ['small']"} {
+		f.Add(false, uint8(9), value)
+		f.Add(false, uint8(15), value)
+	}
+	f.Fuzz(func(t *testing.T, all bool, row uint8, value string) {
+		src := small
+		if all {
+			src = every
 		}
-		last := 0
-		for _, e := range err.(SpecErrors) {
-			switch {
-			case e.Msg == "" || strings.Contains(e.Msg, "%!"):
-				t.Fatalf("bad message in %#v", e)
-			case e.File == fromSet && e.Line == 0:
-			case e.File == "x.toml" && e.Line >= max(last, 1) && e.Line <= strings.Count(src, "\n")+1:
-				last = e.Line
-			default:
-				t.Fatalf("bad place in %#v", e)
-			}
+		lines := strings.Split(src, "\n")
+		line := &lines[int(row)%len(lines)]
+		if name, _, ok := strings.Cut(*line, " = "); ok {
+			*line = name + " = " + value
+		} else {
+			*line = value
 		}
+		checkLoad(t, strings.Join(lines, "\n"), "seeds=[1]")
 	})
+}
+
+// checkLoad holds Load to what its documentation says of errors and plans.
+func checkLoad(t *testing.T, src, set string) {
+	plan, err := Load("x.toml", []byte(src), set)
+	if err == nil {
+		if len(plan.Cells) == 0 {
+			t.Fatal("a plan without cells")
+		}
+		for _, c := range plan.Cells[:1] {
+			c.Key()
+		}
+		return
+	}
+	last := 0
+	for _, e := range err.(SpecErrors) {
+		switch {
+		case e.Msg == "" || strings.Contains(e.Msg, "%!") && !strings.Contains(src+set, "%"):
+			t.Fatalf("bad message in %#v", e)
+		case e.File == fromSet && e.Line == 0:
+		case e.File == "x.toml" && e.Line >= max(last, 1) && e.Line <= strings.Count(src, "\n")+1:
+			last = e.Line
+		default:
+			t.Fatalf("bad place in %#v", e)
+		}
+	}
 }

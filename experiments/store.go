@@ -28,6 +28,7 @@ const (
 type store struct {
 	path string
 	head storeHead
+	size int // figures of a record
 	file *os.File
 	done map[string]Record
 }
@@ -46,15 +47,23 @@ type storeLine struct {
 	Values []*float64 `json:"values,omitempty"`
 }
 
+// OccupiedError says that a folder holds results of another experiment.
+type OccupiedError struct{ Folder, Holds, Wanted string }
+
+func (e *OccupiedError) Error() string {
+	return fmt.Sprintf("%s holds results of the experiment %q, not of %q\n  fix: choose another folder with --out", e.Folder, e.Holds, e.Wanted)
+}
+
 // openStore reads what an earlier run left in folder out, which is made if
 // missing. Evaluations by another build of the program are not taken over.
-func openStore(out, experiment, build string) (*store, error) {
+func openStore(out, experiment, build string, figures int) (*store, error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder for results: %w", err)
 	}
 	s := &store{
 		path: filepath.Join(out, finishedFile),
 		head: storeHead{formatVersion, experiment, build},
+		size: figures,
 		done: map[string]Record{},
 	}
 	old, err := os.ReadFile(s.path)
@@ -85,8 +94,7 @@ func (s *store) take(old []byte) (whole int, err error) {
 		return 0, nil
 	}
 	if head.Experiment != s.head.Experiment {
-		return 0, fmt.Errorf("%s holds results of the experiment %q, not of %q\n  fix: choose another folder with --out",
-			filepath.Dir(s.path), head.Experiment, s.head.Experiment)
+		return 0, &OccupiedError{filepath.Dir(s.path), head.Experiment, s.head.Experiment}
 	}
 	if head != s.head {
 		return 0, nil
@@ -95,7 +103,7 @@ func (s *store) take(old []byte) (whole int, err error) {
 	for len(rest) > 0 {
 		line, after, found := bytes.Cut(rest, []byte("\n"))
 		var l storeLine
-		if !found || json.Unmarshal(line, &l) != nil {
+		if !found || json.Unmarshal(line, &l) != nil || !l.whole(s.size) {
 			break
 		}
 		s.done[l.Key] = l.record()
@@ -103,6 +111,17 @@ func (s *store) take(old []byte) (whole int, err error) {
 		rest = after
 	}
 	return whole, nil
+}
+
+// whole reports whether the line holds what add writes.
+func (l *storeLine) whole(figures int) bool {
+	switch l.Status {
+	case StatusOK:
+		return l.Key != "" && len(l.Values) == figures
+	case StatusNotApplicable:
+		return l.Key != "" && len(l.Values) == 0
+	}
+	return false
 }
 
 func (s *store) rewind(whole int) error {

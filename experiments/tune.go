@@ -1,14 +1,14 @@
 package experiments
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/tokenrouter/tokenrouter/dtmc"
 )
 
 // Tune asks the chain for the best thresholds at a point. The point's own
-// thresholds are not read.
+// thresholds are not read. A dtmc.NotApplicable says that the chain cannot
+// describe the point.
 func Tune(p *Point, o dtmc.TuneOptions) (*dtmc.Tuning, error) {
 	s, err := newSetup(Cell{Point: p, System: SystemTokenRouter, On: OnChain})
 	if err != nil {
@@ -17,7 +17,7 @@ func Tune(p *Point, o dtmc.TuneOptions) (*dtmc.Tuning, error) {
 	s.thresholds = nil
 	config, reason := s.chain()
 	if reason != "" {
-		return nil, errors.New(reason)
+		return nil, dtmc.NotApplicable{Reason: reason}
 	}
 	return dtmc.Tune(config, o)
 }

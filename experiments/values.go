@@ -3,6 +3,7 @@ package experiments
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,7 +72,14 @@ func tomlList[T any](items []T) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-func formatFloat(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+// formatFloat writes the shortest text that reads back as f; whole numbers
+// have no exponent, since people count zeros worse than they read them.
+func formatFloat(f float64) string {
+	if f == math.Trunc(f) && math.Abs(f) < 1e15 {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}
 
 // jsonValue writes a checked value as JSON.
 func jsonValue(v any) []byte {

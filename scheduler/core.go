@@ -22,9 +22,20 @@ type Config struct {
 	ChunkTokens int   // rows in a step at most; more than MaxRunning
 	QueueLimit  int   // arrivals that may wait for admission
 	PrefixReuse bool  // share the KV of equal prompts
+	// Static admits nobody until all who were admitted have ended, as loops
+	// without continuous batching do.
+	Static bool
+	// Reread forgets the KV of a peer's request when it leaves, so that every
+	// visit extends all of it, as servers without a notion of a visit do.
+	Reread bool
+	// Repeats asks Launch to say how many steps a batch would run unchanged; off,
+	// Batch.Steps is always 1.
+	Repeats bool
 	// HoldContext, if above 0, is the context that every request counts with,
 	// however many tokens it has: the steady workload that the chain computes.
 	HoldContext int
+	// Spent, if not nil, is shared with the other cores of this goroutine.
+	Spent *Spent
 }
 
 func (c *Config) validate() error {
@@ -70,7 +81,7 @@ type Core struct {
 	ready   []int32 // by (ready since, id)
 	kvWait  []int32 // by age
 	arrived []int32 // admission queue, first come first served
-	peerReq []*PeerReq
+	spent   *Spent
 
 	batch     []Entry
 	busy      bool
@@ -92,6 +103,7 @@ type Core struct {
 	wakeNs    int64    // last WakeAt asked for
 
 	victims []int32
+	turns   []turn
 	load    Load
 	out     []Message
 }
@@ -106,10 +118,13 @@ func New(cfg Config) (*Core, error) {
 		stream: algorithms.AcceptsAll(cfg.Algorithm), gated: cfg.Rule.NeedsPeers(),
 		byID: map[RequestID]int32{}, lastRan: -1,
 	}
-	c.reuse = cfg.PrefixReuse && cfg.HoldContext == 0
+	c.reuse = cfg.PrefixReuse && cfg.HoldContext == 0 && !cfg.Reread
 	c.blocks = cfg.KVTokens[c.me] / cfg.BlockTokens
 	c.kv = newKVPool(c.blocks, cfg.BlockTokens, c.reuse)
 	c.peers = make([]PeerLoad, c.models)
+	if c.spent = cfg.Spent; c.spent == nil {
+		c.spent = new(Spent)
+	}
 	c.setLive(0)
 	return c, nil
 }
@@ -382,22 +397,26 @@ func without(list []int32, s int32) []int32 {
 	panic("scheduler: a request is missing from its queue")
 }
 
-// newPeerReq takes a recycled peer request or makes one.
+// Spent keeps peer requests that were taken in, for reuse. Each core has its
+// own, unless the cores of one goroutine share one: where visits last many
+// tokens, the peer only gives away and home only takes in.
+type Spent struct{ reqs []*PeerReq }
+
+// spentLimit is how many peer requests are kept.
+const spentLimit = 1024
+
 func (c *Core) newPeerReq() *PeerReq {
-	if n := len(c.peerReq); n > 0 {
-		req := c.peerReq[n-1]
-		c.peerReq = c.peerReq[:n-1]
+	p := c.spent
+	if n := len(p.reqs); n > 0 {
+		req := p.reqs[n-1]
+		p.reqs = p.reqs[:n-1]
 		return req
 	}
 	return new(PeerReq)
 }
 
-// recycled is how many spent peer requests a core keeps: more only pile up
-// where a mesh sends one way round.
-const recycled = 256
-
 func (c *Core) recycle(req *PeerReq) {
-	if len(c.peerReq) < recycled {
-		c.peerReq = append(c.peerReq, req)
+	if p := c.spent; len(p.reqs) < spentLimit {
+		p.reqs = append(p.reqs, req)
 	}
 }

@@ -10,6 +10,7 @@ func (c *Core) onStepDone(results []Result) {
 	c.busy = false
 	c.lastRan = c.me
 	c.freed = true // in-flight requests were out of reach of the KV queue
+	c.reserveRun(results)
 	for i := range results {
 		c.finishEntry(&c.batch[i], &results[i])
 	}
@@ -26,22 +27,28 @@ func (c *Core) finishEntry(e *Entry, res *Result) {
 		c.drop(s)
 		return
 	}
-	r.fed += len(e.Tokens)
+	r.fed += len(e.Tokens) + len(res.Run)
 	if !res.Sampled {
 		c.makeReady(s)
 		return
 	}
+	if c.cfg.HoldContext > 0 && len(r.ids.ids) >= forgetTokens {
+		c.forgetOld(r)
+	}
+	first := r.ids.len()
+	r.ids.ids = append(r.ids.ids, res.Run...)
+	r.budget -= len(res.Run)
 	c.publish(r)
 	to := res.Dest.Model()
 	if to >= c.models {
 		panic("scheduler: Route names a model that is not there")
 	}
 	if to >= 0 && to != c.me {
-		c.leave(s, res, to)
+		c.leave(s, res, to, first)
 		return
 	}
 	r.extra = append(r.extra[:0], res.Extra...)
-	c.keepToken(r, res.Token)
+	c.keepToken(r, res.Token, first)
 	switch {
 	case c.isOver(r):
 		c.finishHere(s)
@@ -67,17 +74,21 @@ func (c *Core) publish(r *request) {
 	r.published = full
 }
 
-// keepToken appends a token that was sampled here; at home the client sees it.
-func (c *Core) keepToken(r *request, t Token) {
+// keepToken appends a token that was sampled here. At home the client sees it,
+// and those from first on.
+func (c *Core) keepToken(r *request, t Token, first int) {
 	r.ids.push(t)
 	r.budget--
-	r.anchors[c.me] = r.ids.len()
-	if r.home == c.me {
-		end := r.ids.len()
-		c.emit(r.id, end-1, r.ids.from(end-1), c.me)
-	}
-	if c.cfg.HoldContext > 0 && len(r.ids.ids) >= forgetTokens {
-		c.forgetOld(r)
+	c.show(r, first)
+}
+
+// show takes note of the tokens from first on, which were written here; at home
+// the client sees them.
+func (c *Core) show(r *request, first int) {
+	n := r.ids.len()
+	r.anchors[c.me] = n
+	if r.home == c.me && n > first {
+		c.emit(r.id, first, r.ids.from(first), c.me)
 	}
 }
 
@@ -125,23 +136,25 @@ func (c *Core) finishHere(s int32) {
 		return
 	}
 	c.bringHome(r, algorithms.Finished)
-	c.enter(r, away)
+	c.goAway(r)
 }
 
 // leave hands a request to another model.
-func (c *Core) leave(s int32, res *Result, to int) {
+func (c *Core) leave(s int32, res *Result, to, first int) {
 	r := &c.slots[s]
 	req := c.newPeerReq()
 	req.ID, req.Home, req.From, req.Seed = r.id, r.home, c.me, r.seed
 	req.Extra = append(req.Extra[:0], res.Extra...)
 	dep := algorithms.Departure{From: c.me, To: to, Home: r.home, Position: r.ids.len(), Token: res.Token}
 	if c.cfg.Algorithm.Send(dep, req) {
-		c.keepToken(r, res.Token)
+		c.keepToken(r, res.Token, first)
 		if c.isOver(r) {
 			c.recycle(req)
 			c.finishHere(s)
 			return
 		}
+	} else {
+		c.show(r, first)
 	}
 	r.hops++
 	switch {
@@ -153,14 +166,22 @@ func (c *Core) leave(s int32, res *Result, to int) {
 		r.extra = append(r.extra[:0], req.Extra...)
 		c.recycle(req)
 		c.bringHome(r, algorithms.Returned)
-		c.enter(r, away)
+		c.goAway(r)
 	default:
 		if c.stream && r.anchors[r.home] < r.ids.len() {
 			c.bringHome(r, algorithms.Running)
 		}
 		c.pack(r, req, algorithms.Visit, to)
 		c.out = append(c.out, Message{Kind: Send, Request: r.id, To: to, Req: req})
-		c.enter(r, away)
+		c.goAway(r)
+	}
+}
+
+// goAway leaves a peer's request to others for now.
+func (c *Core) goAway(r *request) {
+	c.enter(r, away)
+	if c.cfg.Reread {
+		c.giveBack(r, 0)
 	}
 }
 

@@ -59,6 +59,9 @@ type Result struct {
 	Token   Token
 	Dest    algorithms.Dest
 	Extra   []float64 // what Route left in View.Extra
+	// Run holds the tokens of the steps before the last where several steps ran
+	// as one, all of which stayed. It is as long for every entry of the batch.
+	Run []Token
 }
 
 // MessageKind says what the driver has to do.
@@ -130,7 +133,12 @@ func nameOf(names []string, i int) string {
 // Batch is one forward step. It belongs to the core and is valid until the
 // StepDone that answers it.
 type Batch struct {
-	Entries       []Entry
+	Entries []Entry
+	// Steps is how many steps this batch would be launched again unchanged, one
+	// after the other, if every token stays and nothing else happens here. A
+	// driver may run up to that many as one and answer with one StepDone, whose
+	// results carry the earlier tokens in Run.
+	Steps         int
 	Rows          int // token positions fed
 	ContextTokens int // sum of the entries' contexts
 }

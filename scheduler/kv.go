@@ -175,7 +175,11 @@ func (p *kvPool) publish(ids []algorithms.Token, blocks []int32, from int) {
 		if p.blocks[b].state != kvPublished {
 			key := ids[i*p.blockTokens:][:p.blockTokens]
 			bucket := p.bucketOf(parent, key)
-			if twin := p.find(bucket, parent, key); twin != kvNone {
+			twin := kvNone
+			if parent == kvNone || p.blocks[parent].kids > 0 {
+				twin = p.find(bucket, parent, key)
+			}
+			if twin != kvNone {
 				p.hold(twin)
 				p.drop(b)
 				b, blocks[i] = twin, twin

@@ -16,6 +16,7 @@ func (c *Core) Launch() (Batch, []Message, bool) {
 	}
 	b := c.choose()
 	c.busy = len(c.batch) > 0
+	b.Steps = c.repeats(&b)
 	c.settle()
 	return b, c.out, c.busy
 }

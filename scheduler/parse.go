@@ -285,7 +285,7 @@ func (f *fields) req() *PeerReq {
 	return r
 }
 
-// results reads id:token>dest{extra},… Commas stand inside braces too.
+// results reads id:run+token>dest{extra},… Commas stand inside braces too.
 func (f *fields) results(key string) []Result {
 	rest, ok := f.optional(key)
 	var results []Result
@@ -315,7 +315,7 @@ func (f *fields) result(key, s string) Result {
 	id, rest, ok := strings.Cut(s, ":")
 	v, err := strconv.ParseUint(id, 10, 64)
 	if !ok || err != nil {
-		f.fail("%s has %q, want id:token>dest{extra} or id:-", key, s)
+		f.fail("%s has %q, want id:token>dest{extra}, id:run+token or id:-", key, s)
 		return r
 	}
 	r.ID = RequestID(v)
@@ -336,6 +336,10 @@ func (f *fields) result(key, s string) Result {
 			f.fail("%s has %q, where the destination is not a model counted from 1", key, s)
 		}
 		rest, r.Dest = token, algorithms.Dest(d)
+	}
+	for earlier, last, ok := strings.Cut(rest, "+"); ok; earlier, last, ok = strings.Cut(rest, "+") {
+		r.Run = append(r.Run, f.token(key, earlier))
+		rest = last
 	}
 	r.Token = f.token(key, rest)
 	return r

@@ -141,6 +141,10 @@ func appendResults(b []byte, results []Result) []byte {
 			b = append(b, '-')
 			continue
 		}
+		for _, t := range r.Run {
+			b = strconv.AppendInt(b, int64(t), 10)
+			b = append(b, '+')
+		}
 		b = strconv.AppendInt(b, int64(r.Token), 10)
 		if r.Dest != algorithms.Stay {
 			b = append(b, '>')

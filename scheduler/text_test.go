@@ -71,6 +71,7 @@ func drawResult(t *rapid.T) Result {
 		r.Token = Token(rapid.Int32().Draw(t, "token"))
 		r.Dest = algorithms.Dest(rapid.Int32Range(0, math.MaxInt32).Draw(t, "dest"))
 		r.Extra = drawFloats(t)
+		r.Run = drawTokens(t, "run")
 	}
 	return r
 }

@@ -8,13 +8,24 @@ import (
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
-// The job on which the peers were measured: one model, 10,000 requests of 100
-// prompt and 900 to 1,100 output tokens, 16 users; every step is an event.
-func BenchmarkOneModel(b *testing.B) {
-	benchmark(b, Config{Models: models(linear{4 * msNs, msNs / 20}), Algorithm: algorithms.Never{}, Rule: scheduler.Eager{},
+// peersJob is the job on which other simulators were measured: one model,
+// 10,000 requests of 100 prompt and 900 to 1,100 output tokens, 16 users.
+// The pool is what an A100 has left beside a model of 30 GB.
+func peersJob() Config {
+	m := models(linear{4 * msNs, msNs / 20})
+	m[0].KVTokens = 200_000
+	return Config{Models: m, Algorithm: algorithms.Never{}, Rule: scheduler.Eager{},
 		Thresholds: scheduler.Thresholds{{1}},
-		Workload:   Workload{Kind: Closed, Users: 16, Requests: 10000, PromptMin: 100, PromptMax: 100, OutputMin: 900, OutputMax: 1100}})
+		Workload:   Workload{Kind: Closed, Users: 16, Requests: 10000, PromptMin: 100, PromptMax: 100, OutputMin: 900, OutputMax: 1100}}
 }
+
+func BenchmarkOneModelEveryStep(b *testing.B) {
+	cfg := peersJob()
+	cfg.EveryStep = true
+	benchmark(b, cfg)
+}
+
+func BenchmarkOneModel(b *testing.B) { benchmark(b, peersJob()) }
 
 func BenchmarkTwoModels(b *testing.B) {
 	benchmark(b, Config{Models: models(linear{4 * msNs, msNs / 20}, linear{27 * msNs, msNs / 10}), Algorithm: matrix(b, .1, 1, false),

@@ -31,6 +31,12 @@ func (s swarmTime) Ns(requests, rows, context int) int64 {
 func draw(seed uint64) *trial {
 	rng := rand.New(rand.NewPCG(seed, 0x5a11))
 	models := 1 + rng.IntN(3)
+	// Some trials are nothing but requests that wander between three models on
+	// slow ways while their clients leave.
+	wander := rng.IntN(5) == 0
+	if wander {
+		models = 3
+	}
 	t := &trial{seed: seed, lengths: rng.IntN(3) == 0}
 	prompt := 1 + rng.IntN(24)
 	t.cfg = Config{Seed: seed, Algorithm: drawAlgorithm(rng, models, prompt), Rule: drawRule(rng)}
@@ -53,7 +59,12 @@ func draw(seed uint64) *trial {
 	} else {
 		t.cfg.Workload = drawList(rng, models, prompt)
 	}
-	t.drawWords(rng)
+	chance := rng.IntN(3) // of 8, that a client leaves
+	if wander {
+		t.cfg.HandoffNs, t.transitNs, chance = 0, 200, 6
+		t.cfg.Algorithm = drawWanderer(rng)
+	}
+	t.drawWords(rng, chance)
 	t.plan = fmt.Sprintf("%d models, %s, %v, B %v, handoff %d..%d", models, t.cfg.Algorithm.Name(), t.cfg.Rule,
 		t.cfg.Thresholds[0], t.cfg.HandoffNs, t.transitNs)
 	return t
@@ -144,6 +155,27 @@ func drawAlgorithm(rng *rand.Rand, models, prompt int) algorithms.Algorithm {
 	return &picky{inner: m, least: least}
 }
 
+// drawWanderer hands a request on after every token or two, to peers as well.
+func drawWanderer(rng *rand.Rand) algorithms.Algorithm {
+	stay := []float64{0, 0.3}[rng.IntN(2)]
+	rows := [][]float64{{0, 1, 1}, {1, 0, 3}, {1, 3, 0}}
+	for i := range rows {
+		sum := rows[i][0] + rows[i][1] + rows[i][2]
+		for j := range rows[i] {
+			rows[i][j] *= (1 - stay) / sum
+		}
+		rows[i][i] = stay
+	}
+	m, err := algorithms.NewMatrix(rows, rng.IntN(2) == 0)
+	if err != nil {
+		panic(err)
+	}
+	if rng.IntN(2) == 0 {
+		return m
+	}
+	return &picky{inner: m, least: 1}
+}
+
 // drawShares sums to 1; self may get it all, or nothing.
 func drawShares(rng *rand.Rand, n, self int) []float64 {
 	w, sum := make([]float64, n), 0.0
@@ -188,13 +220,12 @@ func drawList(rng *rand.Rand, models, prompt int) Workload {
 	return w
 }
 
-func (t *trial) drawWords(rng *rand.Rand) {
+func (t *trial) drawWords(rng *rand.Rand, chance int) {
 	say := func(model int, kind scheduler.EventKind, id scheduler.RequestID, at int64) {
 		t.words = append(t.words, due{model: model, from: outside,
 			event: scheduler.Event{Kind: kind, AtNs: at, Request: id}})
 	}
 	w := &t.cfg.Workload
-	chance := rng.IntN(3) // of 8
 	requests := max(len(w.List), w.Requests)
 	for i := range requests {
 		if rng.IntN(8) >= chance {

@@ -30,9 +30,13 @@ type node struct {
 	core    *scheduler.Core
 	batch   scheduler.Batch
 	startNs int64
-	endNs   int64 // of the step in flight; never if there is none
-	lastNs  int64 // end of the last step
-	b       int   // threshold in force at the start
+	ends    []int64 // when each step of the stretch in flight ends
+	endNs   int64   // the last of them; never if no step is in flight
+	lastNs  int64   // end of the last step
+	left    work    // of the step in flight, at sinceNs
+	sinceNs int64   // when factor was set
+	factor  uint64  // by which it stretches, in 1024ths; 0 when it has just started
+	b       int     // threshold in force at the start
 	stays   []stay
 }
 
@@ -59,15 +63,23 @@ type world struct {
 	load  load
 	rec   *metrics.Recorder
 	stays algorithms.StaySource // nil: ask Route every time
+	disp  *dispatcher           // nil unless this is standard serving
+	slow  [][]uint64            // interference in 1024ths; nil if there is none
 	gated bool
 
 	nowNs     int64
 	clock     clock
-	inbox     []due // events of this instant
+	inbox     []due           // events of this instant
+	event     scheduler.Event // scratch: an event that nobody keeps
+	done      scheduler.Event // likewise, the end of a step
 	live      int
 	liveMoved bool
-	transit   int // hand-offs on the clock
+	transit   int   // hand-offs on the clock
+	asked     bool  // the cores were asked to launch at this instant
+	stretches bool  // several steps may run as one
+	told      int64 // tokens of each entry that the recorder has already
 	results   []scheduler.Result
+	runs      []scheduler.Token
 	view      algorithms.View
 	events    int64
 	cause     metrics.Cause // what a ready request of an idle model waits for
@@ -87,8 +99,22 @@ func newWorld(cfg Config) (*world, error) {
 	if cfg.Source == nil {
 		w.stays, _ = cfg.Algorithm.(algorithms.StaySource)
 	}
+	// A watcher wants to see every step.
+	w.stretches = w.stays != nil && !cfg.EveryStep && (cfg.Observer == nil && cfg.hooks == nil || cfg.stretched) && cfg.Interference == nil
+	if cfg.Dispatcher != nil {
+		w.disp = newDispatcher(*cfg.Dispatcher)
+		w.gated, w.cause = false, metrics.CauseThreshold
+	}
+	w.slow = slowdown(cfg.Interference)
 	w.rec = metrics.NewRecorder(len(cfg.Models), cfg.Workload.WarmupNs)
 	w.load = load{work: &w.cfg.Workload, seed: cfg.Seed}
+	return w, w.addNodes()
+}
+
+// addNodes makes a core a model: cores that know each other, or under a
+// dispatcher each a server of its own.
+func (w *world) addNodes() error {
+	cfg := &w.cfg
 	maxRunning, kv := make([]int, len(cfg.Models)), make([]int, len(cfg.Models))
 	for i, m := range cfg.Models {
 		maxRunning[i], kv[i] = m.MaxRunning, m.KVTokens
@@ -96,19 +122,41 @@ func newWorld(cfg Config) (*world, error) {
 			kv[i] -= m.KVTokens % m.BlockTokens // whole blocks
 		}
 	}
+	spent := new(scheduler.Spent)
 	for i, m := range cfg.Models {
-		core, err := scheduler.New(scheduler.Config{
+		c := scheduler.Config{
 			Model: i, Algorithm: cfg.Algorithm, Rule: cfg.Rule, Thresholds: cfg.Thresholds,
 			MaxRunning: maxRunning, KVTokens: kv, BlockTokens: m.BlockTokens, ChunkTokens: m.ChunkTokens,
 			QueueLimit: cfg.QueueLimit, PrefixReuse: true, HoldContext: cfg.Workload.holdContext(),
-		})
+			Spent: spent, Repeats: w.stretches, Static: cfg.Static, Reread: cfg.Reread,
+		}
+		if w.disp != nil {
+			c.Model, c.Algorithm, c.Rule = 0, algorithms.Never{}, scheduler.Eager{}
+			c.MaxRunning, c.KVTokens = maxRunning[i:i+1], kv[i:i+1]
+			c.Thresholds = scheduler.Thresholds{{1}}
+		}
+		core, err := scheduler.New(c)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		w.nodes = append(w.nodes, node{core: core, endNs: never})
 		w.order = append(w.order, i)
 	}
-	return w, nil
+	return nil
+}
+
+// home is where a request with this seed enters.
+func (w *world) home(seed uint64) int {
+	if w.cfg.QueryShare == nil {
+		return w.cfg.Workload.Home
+	}
+	u := algorithms.Draw(seed, 0, purposeQuery)
+	for m, share := range w.cfg.QueryShare {
+		if u -= share; u < 0 {
+			return m
+		}
+	}
+	return len(w.cfg.QueryShare) - 1
 }
 
 // run plays instants until the workload or its duration ends.
@@ -145,6 +193,9 @@ func (w *world) run() {
 		w.instant()
 	}
 	if limit > 0 {
+		for m := range w.nodes {
+			w.cut(m, limit)
+		}
 		w.nowNs = limit
 	}
 }
@@ -164,18 +215,23 @@ func (w *world) next() int64 {
 // more happens at this instant (duties 2 and 3). All cores are asked before
 // any message of a launch is delivered.
 func (w *world) instant() {
+	w.asked = false
 	for {
 		w.deliverAll()
+		w.asked = true
 		if w.gated && w.transit > 0 {
-			return // duty 7
+			break // duty 7
 		}
 		started := false
 		for _, m := range w.order {
 			started = w.launch(m) || started
 		}
 		if len(w.inbox) == 0 && !w.liveMoved && !started {
-			return
+			break
 		}
+	}
+	if w.slow != nil {
+		w.retime()
 	}
 }
 
@@ -213,19 +269,27 @@ func (w *world) stepAll() {
 		if w.liveMoved { // duty 6
 			w.liveMoved = false
 			for m := range w.nodes {
-				w.step(m, &scheduler.Event{Kind: scheduler.LiveChanged, AtNs: w.nowNs, Live: w.live})
+				w.event = scheduler.Event{Kind: scheduler.LiveChanged, AtNs: w.nowNs, Live: w.live}
+				w.step(m, &w.event)
 			}
 		}
 	}
 }
 
 func (w *world) step(m int, ev *scheduler.Event) {
+	if w.disp != nil && ev.Kind == scheduler.Arrived && ev.Arrival.ID < firstSubmission {
+		w.take(m, ev.Arrival)
+		return
+	}
+	if ev.Kind != scheduler.StepDone {
+		w.cut(m, ev.AtNs)
+	}
 	w.events++
 	if w.cfg.Observer != nil {
 		w.cfg.Observer.Event(m, ev)
 	}
 	if w.hooks != nil {
-		w.hooks.stepping(m, ev)
+		*ev = w.hooks.stepping(m, *ev)
 	}
 	w.carryOut(m, w.nodes[m].core.Step(ev))
 }
@@ -244,7 +308,7 @@ func (w *world) launch(m int) bool {
 		return false
 	}
 	n.batch, n.startNs, n.b = batch, w.nowNs, n.core.B()
-	n.endNs = w.nowNs + w.cfg.Models[m].Time.Ns(len(batch.Entries), batch.Rows, batch.ContextTokens)
+	w.plan(m, n)
 	for i := range batch.Entries {
 		w.countWaiting(n, &batch.Entries[i])
 	}
@@ -276,46 +340,45 @@ func (w *world) endStep(m int) {
 		}
 		w.results = append(w.results, res)
 	}
-	w.rec.Ran(m, n.startNs, w.nowNs, len(n.batch.Entries), n.batch.Rows, n.b)
+	w.finishStretch(m, n)
+	w.rec.Ran(m, n.startNs, w.nowNs, len(n.batch.Entries), n.lastRows(), n.b)
 	if w.cfg.Observer != nil {
 		w.cfg.Observer.Stepped(m, n.startNs, w.nowNs, &n.batch, n.b)
 	}
 	n.endNs, n.lastNs = never, w.nowNs
-	w.step(m, &scheduler.Event{Kind: scheduler.StepDone, AtNs: w.nowNs, Results: w.results})
+	// Not w.event: it may hold the event that cuts this stretch.
+	w.done = scheduler.Event{Kind: scheduler.StepDone, AtNs: w.nowNs, Results: w.results}
+	w.step(m, &w.done)
+	w.told = 0
 }
 
 // decide fills in the token and where the request goes.
 func (w *world) decide(m int, n *node, e *scheduler.Entry, res *scheduler.Result) {
-	for int(e.Slot) >= len(n.stays) {
-		n.stays = append(n.stays, stay{})
+	if w.disp != nil {
+		res.Token = w.disp.token(e)
+		return
 	}
-	st := &n.stays[e.Slot]
-	if st.id != e.ID || st.start != e.StayStart || st.hops != e.Hops {
-		w.beginStay(m, st, e)
-	}
+	st := w.stay(m, n, e)
 	if w.stays == nil {
 		w.route(m, st, e, res)
 		return
 	}
-	res.Token = madeUp(e.Seed, e.Position, purposeToken)
-	if e.Position >= st.last {
+	position := e.Position + len(n.ends) - 1
+	res.Token = madeUp(e.Seed, position, purposeToken)
+	if position >= st.last {
 		res.Token = eos
 	}
-	if e.Position >= st.leave {
+	if position >= st.leave {
 		res.Dest = st.dest
 	}
 }
 
-func (w *world) beginStay(m int, st *stay, e *scheduler.Entry) {
-	*st = stay{id: e.ID, start: e.StayStart, hops: e.Hops, last: w.load.record(e.ID).last, leave: math.MaxInt}
-	if w.stays == nil {
-		return
+// lastRows is how many rows the last step of the stretch feeds.
+func (n *node) lastRows() int {
+	if len(n.ends) > 1 {
+		return len(n.batch.Entries)
 	}
-	v := &w.view
-	*v = algorithms.View{Request: e.ID, Seed: e.Seed, Model: m, Home: e.Home,
-		Position: e.StayStart, StayStart: e.StayStart, Hops: e.Hops}
-	kept, dest := w.stays.Stay(v)
-	st.leave, st.dest = e.StayStart+kept, dest
+	return n.batch.Rows
 }
 
 // route asks the algorithm about one token.

@@ -56,24 +56,27 @@ func explain(errs io.Writer, err error, started bool) int {
 	var spec experiments.SpecErrors
 	var stopped *experiments.Interrupted
 	var wrong *usageError
+	var occupied *experiments.OccupiedError
 	switch {
 	case errors.As(err, &spec):
 		// Bare, so that editors find the line.
 		fmt.Fprintln(errs, spec)
 		return exitUsage
-	case errors.As(err, &wrong):
+	case errors.As(err, &wrong), errors.As(err, &occupied):
 		fmt.Fprintln(errs, "tokenrouter:", err)
 		return exitUsage
 	case !started:
 		fmt.Fprintf(errs, "tokenrouter: %v\n  fix: see tokenrouter --help\n", err)
 		return exitUsage
-	case errors.As(err, &stopped), errors.Is(err, context.Canceled):
+	case errors.As(err, &stopped), errors.Is(err, errInterrupted):
 		fmt.Fprintln(errs, "tokenrouter:", err)
 		return exitInterrupted
 	}
 	fmt.Fprintln(errs, "tokenrouter:", err)
 	return exitFailed
 }
+
+var errInterrupted = errors.New("interrupted")
 
 // usageError is about what was asked for, not about how it went.
 type usageError struct{ error }

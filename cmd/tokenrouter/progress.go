@@ -33,6 +33,7 @@ func (p *progress) update(done, total int) {
 			mpb.PrependDecorators(decor.CountersNoUnit("%d / %d runs ")),
 			mpb.AppendDecorators(decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO), "")),
 		)
+		p.bar.DecoratorAverageAdjust(p.since)
 	}
 	p.bar.SetCurrent(int64(done))
 }

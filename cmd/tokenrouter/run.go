@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -72,7 +73,7 @@ func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	}
 	plan, err := loadPlan(name, set)
 	if err != nil {
-		return err
+		return o.named(err)
 	}
 	if o.dryRun {
 		return printPlan(cmd.OutOrStdout(), plan)
@@ -102,6 +103,19 @@ func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	}
 	cmd.PrintErrf("%d runs in %.1f s, %d taken over; wrote %s\n", results.Ran, time.Since(start).Seconds(), results.Reused, filepath.Join(o.out, output.ReportHTML))
 	return failures(results, o.out)
+}
+
+// named tells errors about --on by that name: it is carried out as a --set.
+func (o *runOptions) named(err error) error {
+	var all experiments.SpecErrors
+	if len(o.on) > 0 && errors.As(err, &all) {
+		for _, e := range all {
+			if e.Line == 0 && (e.Path == "on" || strings.HasPrefix(e.Path, "on[")) {
+				e.File, e.Path = "--on", ""
+			}
+		}
+	}
+	return err
 }
 
 // command is how to repeat the run.

@@ -65,6 +65,25 @@ func (r *Recorder) Emitted(t *RequestTimes, atNs int64, n int64, writer int) {
 	r.slices.add(atNs, n)
 }
 
+// EmittedBy records that each of n requests got one token at one instant, gapNs
+// after its last; Skip moves their times on.
+func (r *Recorder) EmittedBy(n int, atNs, gapNs int64, writer int) {
+	if atNs <= r.warmupNs {
+		return
+	}
+	r.itl.add(gapNs, int64(n))
+	r.tokens += int64(n)
+	r.written[writer] += int64(n)
+	r.slices.add(atNs, int64(n))
+}
+
+// Skip moves a request's times past n tokens that EmittedBy records, the last
+// of them at lastNs.
+func (r *Recorder) Skip(t *RequestTimes, lastNs, n int64) {
+	t.LastNs = lastNs
+	t.Tokens += n
+}
+
 // Ended records the end of a request, at least one token of which was shown
 // unless it was aborted.
 func (r *Recorder) Ended(t *RequestTimes, atNs int64, aborted bool) {
@@ -111,7 +130,7 @@ func (r *Recorder) Summary(endNs int64, stillBusyNs []int64, users int) Summary 
 	s := Summary{
 		WindowS: windowS, Requests: r.requests, Aborted: r.aborted, Tokens: r.tokens,
 		ThroughputTokPerS: float64(r.tokens) / windowS, ThroughputRelSE: r.slices.relSE(endNs),
-		PerUserTokPerS: r.perUser.mean(),
+		PerUserTokPerS: r.perUser.quantiles().Mean,
 		TTFTMs:         r.ttft.quantiles(), TPOTMs: r.tpot.quantiles(),
 		ITLMs: r.itl.quantilesMs(), E2EMs: r.e2e.quantiles(),
 	}

@@ -188,6 +188,9 @@ var errNotSVG = errors.New("not an SVG document")
 // checkSVG refuses everything but plain shapes and text, so that markup taken
 // over unescaped can neither run nor load anything, and returns the width in points.
 func checkSVG(svg []byte) (width float64, err error) {
+	if bytes.Contains(svg, []byte("<![CDATA[")) {
+		return 0, errors.New("CDATA is not allowed on the page")
+	}
 	d := xml.NewDecoder(bytes.NewReader(svg))
 	depth, roots := 0, 0
 	for {

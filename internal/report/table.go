@@ -262,7 +262,7 @@ func (t *Table) Markdown(w io.Writer) error {
 		head = append(head, markdownText(name))
 		cfg := table.ColumnConfig{Number: i + 1, Align: text.AlignLeft}
 		if c.Number {
-			cfg.Align = text.AlignRight
+			cfg.Align, cfg.AlignHeader = text.AlignRight, text.AlignRight
 		}
 		configs = append(configs, cfg)
 	}

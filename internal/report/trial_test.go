@@ -50,6 +50,19 @@ func bars() *figure.Gantt {
 		}}}}
 }
 
+func gains() *figure.Heatmap {
+	return &figure.Heatmap{Title: "Gain over B = 1", XLabel: "B", YLabel: "p", ValueLabel: "gain (%)", Sign: true, Best: true, Decimals: 1,
+		XNames: []string{"1", "2", "4", "8"}, YNames: []string{"0.1", "0.2", "0.4"},
+		Values: [][]float64{{0, 1.1, 1.8, -4}, {0, 4.4, 7.2, 1}, {0, 11.2, 19.9, 23.1}}}
+}
+
+func ablation() *figure.Figure {
+	return &figure.Figure{YLabel: "throughput (tok/s)", BarValues: true, XNames: []string{"alternate", "async", "delayed"}, Facets: []figure.Facet{{Series: []figure.Series{
+		{Name: "simulated", Style: figure.Bars, X: []float64{0, 1, 2}, Y: []float64{221, 304, 374}, Low: []float64{218, 300, 370}, High: []float64{224, 308, 378}},
+		{Name: "published", Style: figure.Reference, X: []float64{0, 1, 2}, Y: []float64{230.79, 296.86, 372.48}},
+	}}}}
+}
+
 func resultTable() Table {
 	t := Table{
 		Title: "Results",
@@ -81,6 +94,8 @@ func trialPage(t testing.TB) *Page {
 		Figures: []NamedSVG{
 			{Name: "throughput", Caption: "Throughput against B. Lines: chain; points: simulator, 95 % over three seeds.", SVG: svgOf(t, curves()), Files: []File{{"throughput.png", "PNG"}, {"throughput.svg", "SVG"}}},
 			{Name: "schedule", Caption: "The first 40 ms.", SVG: svgOf(t, bars())},
+			{Name: "gain", Caption: "Gain over B = 1; the best of each row is framed.", SVG: svgOf(t, gains())},
+			{Name: "ablation", Caption: "Ours beside the published figures.", SVG: svgOf(t, ablation())},
 		},
 		Tables:   []Table{resultTable()},
 		Settings: []Setting{{"models.small.profile", "a100-80gb/sglang-0.5.10/qwen3-0.6b-tp1"}, {"models.large.step_ms", "base 32, per_request 0.1"}, {"routing.algorithm", "matrix"}, {"workload.kind", "steady"}, {"workload.concurrency", "8"}, {"seeds", "1, 2, 3"}},

@@ -24,6 +24,7 @@ type chart struct {
 	panelW, panelH float64
 	left, top      float64 // of the first panel
 	below          float64 // height of tick labels under a panel
+	gap, side      float64 // between panels, and right of the last
 	slot           float64 // distance in X of neighbouring bars' centres
 	bars           []string
 }
@@ -36,19 +37,60 @@ func (f *Figure) layout() (*scene, error) {
 	c.legend = newLegend(c.looks.entries)
 	c.findBars()
 	c.grid()
-	// Names inside the panels may need head room that the data do not leave.
-	head := 0.0
-	for range 6 {
-		c.s = &scene{title: f.plainTitle(), about: f.About}
-		if err := c.measure(head); err != nil {
+	for err := c.try(); err != nil; err = c.try() {
+		if c.Columns > 0 || c.columns == 1 {
 			return nil, err
 		}
-		if covered := c.draw(); covered == 0 {
+		c.setColumns(c.columns - 1)
+	}
+	// Names inside the panels may need head room that the data do not leave.
+	var best *scene
+	least := math.Inf(1)
+	for head := 0.0; head < 0.55; head += 0.1 {
+		c.s = &scene{title: f.plainTitle(), about: f.about()}
+		if err := c.measure(head); err != nil {
+			break // the labels of a longer axis are too wide; without head room they were not
+		}
+		if covered := c.draw(); covered < least {
+			best, least = c.s, covered
+		}
+		if least == 0 {
 			break
 		}
-		head += 0.1
 	}
-	return c.s, nil
+	return best, nil
+}
+
+// try measures once, to find whether the panels fit side by side.
+func (c *chart) try() error {
+	c.s = &scene{}
+	return c.measure(0)
+}
+
+// about is About, or what can be said of any chart.
+func (f *Figure) about() string {
+	if f.About != "" {
+		return f.About
+	}
+	var names, panels []string
+	for _, fc := range f.Facets {
+		if fc.Title != "" {
+			panels = append(panels, fc.Title)
+		}
+		for _, s := range fc.Series {
+			if s.Name != "" && !slices.Contains(names, s.Name) {
+				names = append(names, s.Name)
+			}
+		}
+	}
+	out := f.YLabel + " against " + f.XLabel
+	if len(names) > 0 {
+		out += "; series: " + strings.Join(names, ", ")
+	}
+	if len(panels) > 0 {
+		out += "; panels: " + strings.Join(panels, ", ")
+	}
+	return out
 }
 
 func (f *Figure) plainTitle() string {
@@ -63,7 +105,11 @@ func (c *chart) findBars() {
 	for i := range c.Facets {
 		for k := range c.Facets[i].Series {
 			if s := &c.Facets[i].Series[k]; s.Style == Bars {
-				xs = append(xs, s.X...)
+				for _, x := range s.X {
+					if usable(x, false) {
+						xs = append(xs, x)
+					}
+				}
 				if !slices.Contains(c.bars, s.Name) {
 					c.bars = append(c.bars, s.Name)
 				}
@@ -75,7 +121,8 @@ func (c *chart) findBars() {
 	if len(c.XNames) == 0 && len(xs) > 0 {
 		gap := math.Inf(1)
 		for i := 1; i < len(xs); i++ {
-			if d := xs[i] - xs[i-1]; d > 0 {
+			// Differences by rounding are no neighbours.
+			if d := xs[i] - xs[i-1]; d > 1e-6*(xs[len(xs)-1]-xs[0]) {
 				gap = min(gap, d)
 			}
 		}
@@ -85,18 +132,21 @@ func (c *chart) findBars() {
 	}
 }
 
-// grid picks rows and columns.
+// grid picks rows and columns to begin with.
 func (c *chart) grid() {
 	n := len(c.Facets)
-	c.columns = c.Columns
-	if c.columns == 0 {
-		c.columns = n
+	columns := c.Columns
+	if columns == 0 {
+		columns = n
 		if n > 4 {
-			c.columns = 3
+			columns = 3
 		}
 	}
-	c.columns = min(c.columns, n)
-	c.rows = (n + c.columns - 1) / c.columns
+	c.setColumns(min(columns, n))
+}
+
+func (c *chart) setColumns(n int) {
+	c.columns, c.rows = n, (len(c.Facets)+n-1)/n
 }
 
 func (c *chart) pageWidth() float64 {
@@ -115,7 +165,7 @@ func (c *chart) pageWidth() float64 {
 func longestWord(names []string) float64 {
 	w := 0.0
 	for _, n := range names {
-		for _, f := range strings.Fields(n) {
+		for _, f := range words(n) {
 			w = max(w, textWidth(f, tickSize, false))
 		}
 	}
@@ -129,6 +179,7 @@ const (
 	labelGap   = 4.0 // between ticks, their labels and the axis title
 	titleGap   = 6.0
 	minPanel   = 40.0 // below this width a panel shows nothing
+	goodPanel  = 85.0 // below it, panels wrap into another row if they may
 	panelInset = 5.0  // from the outermost mark to the edge
 )
 
@@ -143,7 +194,7 @@ func (c *chart) measure(head float64) error {
 	if c.Title != "" {
 		c.titleLines = wrap(c.Title, titleSize, true, c.s.width-2*margin)
 	}
-	xs, ys := c.values()
+	xs, marks, ys := c.values()
 	c.y = newScale(ys, c.YLog, c.YFromZero || len(c.bars) > 0 && !c.YLog)
 	c.yRange(head)
 	c.yticks = c.y.ticks(int(c.panelH/19), false)
@@ -156,18 +207,39 @@ func (c *chart) measure(head float64) error {
 	if c.YLabel != "" {
 		c.left += labelSize + labelGap
 	}
-	right := margin + c.legend.width
-	if c.legend.width == 0 {
-		right += 4
+	c.gap, c.side = columnGap, 4
+	if c.legend.width > 0 {
+		c.side = c.legend.width
 	}
-	c.panelW = (c.s.width - c.left - right - float64(c.columns-1)*columnGap) / float64(c.columns)
-	if c.panelW < minPanel {
-		return fmt.Errorf("figure %q: %d panels and the legend do not fit into %.1f inches; widen it or set Columns", c.Title, c.columns, c.s.width/72)
+	// Labels of the outermost ticks reach beyond their panel, which takes width
+	// from the panels, which can change the ticks: three rounds settle it.
+	for range 3 {
+		c.panelW = (c.s.width - c.left - c.side - margin - float64(c.columns-1)*c.gap) / float64(c.columns)
+		least := minPanel
+		if c.Columns == 0 && c.columns > 1 {
+			least = goodPanel
+		}
+		if c.panelW < least {
+			return fmt.Errorf("figure %q: %d panels and the legend do not fit into %.1f inches; widen it or set Columns", c.Title, c.columns, c.s.width/72)
+		}
+		c.xRange(append(marks, xs...))
+		c.xTicks(xs)
+		left, right := c.overhang()
+		c.gap, c.side = max(c.gap, left+right+5), max(c.side, right)
 	}
-	c.xRange(xs)
-	c.xTicks(xs)
 	c.vertical()
 	return nil
+}
+
+// overhang is how far tick labels reach beyond the panel on either side.
+func (c *chart) overhang() (left, right float64) {
+	for _, t := range c.xticks {
+		if c.names == nil {
+			at, w := c.x.norm(t.value)*c.panelW, textWidth(t.label, tickSize, false)
+			left, right = max(left, w/2-at), max(right, at+w/2-c.panelW)
+		}
+	}
+	return left, right
 }
 
 // vertical stacks the heights of the page.
@@ -208,7 +280,7 @@ func (c *chart) facetHeight() float64 {
 // panel is the area of data of facet i.
 func (c *chart) panel(i int) box {
 	col, row := i%c.columns, i/c.columns
-	x := c.left + float64(col)*(c.panelW+columnGap)
+	x := c.left + float64(col)*(c.panelW+c.gap)
 	y := c.top + float64(row)*(c.panelH+c.facetHeight()+c.below+rowGap)
 	return box{x, y, x + c.panelW, y + c.panelH}
 }
@@ -256,7 +328,7 @@ func (c *chart) xTicks(xs []float64) {
 		return
 	}
 	whole := !c.XLog && wholeX(xs)
-	if c.XLog && wholeX(xs) {
+	if c.XLog && len(xs) > 0 && wholeX(xs) {
 		if t := valueTicks(xs); len(t) >= 2 && len(t) <= 10 && c.roomFor(t) {
 			c.xticks = t
 			return

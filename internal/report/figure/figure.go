@@ -29,7 +29,8 @@ type Series struct {
 	// log axis is a gap, and so is such an X.
 	X, Y []float64
 	// Low and High are the ends of the interval round Y, in the unit of Y (not
-	// distances from it). Both are nil, or both as long as Y. NaN: no interval.
+	// distances from it). Both are nil, or both as long as Y. There is no interval
+	// where either end is NaN, infinite, or not positive on a log axis.
 	Low, High []float64
 	Dashed    bool
 	// Over names the bar series that a Reference is compared with. Empty: the
@@ -119,8 +120,8 @@ func (f *Figure) checkBars(s *Series) error {
 	}
 	if n := len(f.XNames); n > 0 {
 		for _, x := range s.X {
-			if !(x >= 0 && x <= float64(n-1)) {
-				return fmt.Errorf("figure %q, series %q: X = %g, but the %d XNames stand for 0 to %d", f.Title, s.Name, x, n, n-1)
+			if x < 0 || x > float64(n-1) || x != math.Trunc(x) && !math.IsNaN(x) {
+				return fmt.Errorf("figure %q, series %q: X = %g, but the %d XNames stand for 0, 1, … %d", f.Title, s.Name, x, n, n-1)
 			}
 		}
 	}
@@ -165,8 +166,8 @@ func (s *Series) interval(i int, log bool) (low, high float64, ok bool) {
 
 func (s *Series) hasMarks() bool { return s.Style == Points || s.Style == LinePoints }
 
-// values lists what the axes have to cover.
-func (f *Figure) values() (xs, ys []float64) {
+// values lists what the axes have to cover: the X of data, those of marks, and Y.
+func (f *Figure) values() (xs, marks, ys []float64) {
 	for i := range f.Facets {
 		for k := range f.Facets[i].Series {
 			s := &f.Facets[i].Series[k]
@@ -188,13 +189,13 @@ func (f *Figure) values() (xs, ys []float64) {
 				ys = append(ys, m.Value)
 			}
 			if m.Axis == AtX {
-				xs = append(xs, m.Value)
+				marks = append(marks, m.Value)
 			} else if m.Axis == AtPoint {
-				xs = append(xs, m.X)
+				marks = append(marks, m.X)
 			}
 		}
 	}
-	return xs, ys
+	return xs, marks, ys
 }
 
 // wholeX tells that X counts something, so ticks between integers mislead.

@@ -205,7 +205,7 @@ func (g *Gantt) panel(s *scene, p *GanttPanel, b box, x scale, ticks []tick, kin
 		if r.Apart {
 			y += ganttApart
 		}
-		name := wrap(r.Name, tickSize, false, s.width/4)[0]
+		name := clip(r.Name, tickSize, false, s.width/4)
 		s.text(pt{b.x0 - labelGap, y + ganttRow/2 + capHeight*tickSize/2}, name, tickSize, end, inkText)
 		for _, sp := range r.Spans {
 			if sp.From >= x.max {

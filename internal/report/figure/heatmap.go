@@ -224,7 +224,7 @@ func (h *Heatmap) cells(s *scene, area box, m heatSizes) {
 func (h *Heatmap) axes(s *scene, area box, m heatSizes) float64 {
 	for j, n := range h.YNames {
 		y := area.y0 + (float64(j)+0.5)*cellHeight + capHeight*tickSize/2
-		s.text(pt{area.x0 - labelGap, y}, wrap(n, tickSize, false, 120)[0], tickSize, end, inkText)
+		s.text(pt{area.x0 - labelGap, y}, clip(n, tickSize, false, 120), tickSize, end, inkText)
 	}
 	y := area.y1 + labelGap + capHeight*tickSize
 	for i, n := range h.XNames {

@@ -230,18 +230,20 @@ func (p *panel) references(s *Series, l look) {
 		if !p.ok(s, i) {
 			continue
 		}
-		b := p.barBox(0, s.X[i], s.Y[i])
+		q := p.at(s.X[i], s.Y[i])
+		x0, x1, y := q.x-7, q.x+7, q.y
 		if n := slices.Index(p.bars, s.Over); n >= 0 {
-			b = p.barBox(n, s.X[i], s.Y[i])
+			b := p.barBox(n, s.X[i], s.Y[i])
+			x0, x1 = b.x0, b.x1
 		} else if k := len(p.bars); k > 0 {
-			b.x1 = p.barBox(k-1, s.X[i], s.Y[i]).x1
+			x0, x1 = p.barBox(0, s.X[i], s.Y[i]).x0, p.barBox(k-1, s.X[i], s.Y[i]).x1
 		}
-		y := p.at(s.X[i], s.Y[i]).y
-		ends := []pt{{b.x0 - 2, y}, {b.x1 + 2, y}}
+		x0, x1 = max(x0-2, p.b.x0), min(x1+2, p.b.x1)
+		ends := []pt{{x0, y}, {x1, y}}
 		p.s.line("halo", inkPaper, 2.4, nil, ends...)
 		p.s.line("reference", l.k, 1.6, nil, ends...)
 		p.s.shapes[len(p.s.shapes)-1].tip = p.tip(s, i)
-		p.boxes = append(p.boxes, box{b.x0 - 2, y - 2, b.x1 + 2, y + 2})
+		p.boxes = append(p.boxes, box{x0, y - 2, x1, y + 2})
 	}
 }
 

@@ -113,12 +113,14 @@ func (p *panel) names() float64 {
 		switch {
 		case m.Axis == AtX && usable(m.Value, p.XLog):
 			x := p.at(m.Value, p.y.max).x
-			covered += p.place(m.Label, sideways(x, p.b))
+			name := clip(m.Label, smallSize, false, p.b.width()-4)
+			covered += p.place(name, sideways(x, p.b, textWidth(name, smallSize, false)))
 		case m.Axis == AtPoint && usable(m.X, p.XLog) && usable(m.Value, p.YLog):
 			q := p.at(m.X, m.Value)
 			p.s.add(shape{kind: circle, class: "ring", pts: []pt{q}, r: markRadius + 2.2, stroke: inkText, width: 0.9,
 				tip: m.Label + ": " + formatValue(m.Value)})
-			covered += p.place(m.Label, around(q))
+			name := clip(m.Label, smallSize, false, p.b.width()-4)
+			covered += p.place(name, around(q, p.b, textWidth(name, smallSize, false)))
 		}
 	}
 	return covered
@@ -131,23 +133,30 @@ type spot struct {
 }
 
 // sideways lists the places beside a vertical line at x, from the top down.
-func sideways(x float64, b box) (out []spot) {
+// Where the name is wider than both sides, it crosses the line.
+func sideways(x float64, b box, width float64) (out []spot) {
 	step := smallSize * leading
 	for y := b.y0 + capHeight*smallSize + 1; y < b.y1-2; y += step {
 		out = append(out, spot{pt{x + 3, y}, start}, spot{pt{x - 3, y}, end})
 	}
-	return out
+	return append(out, spot{pt{pushInto(x, b, width), b.y0 + capHeight*smallSize + 1}, middle})
+}
+
+// pushInto is the centre nearest to x of a text that shall lie inside b.
+func pushInto(x float64, b box, width float64) float64 {
+	return max(b.x0+width/2+1, min(b.x1-width/2-1, x))
 }
 
 // around lists the places round a ringed point, nearest first.
-func around(q pt) (out []spot) {
+func around(q pt, b box, width float64) (out []spot) {
 	mid := q.y + capHeight*smallSize/2
 	for d := 7.0; d <= 43; d += 6 {
 		up, down := q.y-d, q.y+d+capHeight*smallSize
 		out = append(out,
 			spot{pt{q.x, up}, middle}, spot{pt{q.x + d*0.7, up + 2}, start}, spot{pt{q.x - d*0.7, up + 2}, end},
 			spot{pt{q.x + d, mid}, start}, spot{pt{q.x - d, mid}, end},
-			spot{pt{q.x, down}, middle}, spot{pt{q.x + d*0.7, down - 2}, start}, spot{pt{q.x - d*0.7, down - 2}, end})
+			spot{pt{q.x, down}, middle}, spot{pt{q.x + d*0.7, down - 2}, start}, spot{pt{q.x - d*0.7, down - 2}, end},
+			spot{pt{pushInto(q.x, b, width), up}, middle}, spot{pt{pushInto(q.x, b, width), down}, middle})
 	}
 	return out
 }
@@ -169,9 +178,7 @@ func (p *panel) place(str string, spots []spot) float64 {
 		}
 	}
 	if math.IsInf(bestCost, 1) {
-		// Wider than the panel wherever it goes: the edge it starts from is cut
-		// from the page least if the name is centred on the panel.
-		best, bestCost = spot{pt{(p.b.x0 + p.b.x1) / 2, p.b.y0 + smallSize}, middle}, 1
+		panic("figure: a clipped name fits nowhere in its panel")
 	}
 	t := p.s.text(best.p, str, smallSize, best.a, inkText)
 	p.boxes = append(p.boxes, t.textBox())

@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -13,9 +14,16 @@ type scale struct {
 	log      bool
 }
 
+// largest and smallest bound the magnitudes that can be placed, so that the
+// arithmetic of axes neither overflows nor loses its digits.
+const (
+	largest  = 1e300
+	smallest = 1e-290
+)
+
 // usable tells whether v can be placed on the axis. Other values are gaps.
 func usable(v float64, log bool) bool {
-	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!log || v > 0)
+	return math.Abs(v) <= largest && (!log || v >= smallest) // false for NaN
 }
 
 func (s scale) norm(v float64) float64 {
@@ -29,7 +37,8 @@ func (s scale) norm(v float64) float64 {
 func (s scale) widen(low, high float64) scale {
 	if s.log {
 		l := math.Log(s.max) - math.Log(s.min)
-		s.min, s.max = s.min*math.Exp(-low*l), s.max*math.Exp(high*l)
+		s.min = max(s.min*math.Exp(-low*l), 1e-307) // neither end may overflow
+		s.max = min(s.max*math.Exp(high*l), 1e307)
 		return s
 	}
 	l := s.max - s.min
@@ -62,9 +71,9 @@ func newScale(values []float64, log, fromZero bool) scale {
 		return s
 	}
 	// Two values that differ by rounding only would give ticks that print alike.
-	if mag := max(math.Abs(s.min), math.Abs(s.max)); s.max-s.min <= 1e-9*mag || mag == 0 {
+	if mag := max(math.Abs(s.min), math.Abs(s.max)); s.max-s.min <= 1e-9*mag || mag < smallest {
 		d := mag / 2
-		if d == 0 {
+		if mag < smallest {
 			d = 0.5
 		}
 		if fromZero && s.min == 0 {
@@ -106,13 +115,13 @@ func (s scale) ticks(n int, whole bool) []tick {
 
 // niceStep is the smallest of 1, 2, 5 × 10^k that is not below raw.
 func niceStep(raw float64) float64 {
-	e := math.Pow(10, math.Floor(math.Log10(raw)))
+	e := math.Floor(math.Log10(raw))
 	for _, m := range []float64{1, 2, 5} {
-		if m*e >= raw*(1-1e-9) {
-			return m * e
+		if v := decimal(m, e); v >= raw*(1-1e-9) {
+			return v
 		}
 	}
-	return 10 * e
+	return decimal(10, e)
 }
 
 // logTicks labels decades, adds 2 and 5 where there is room, and marks the
@@ -121,19 +130,21 @@ func niceStep(raw float64) float64 {
 func (s scale) logTicks(n int) []tick {
 	lo, hi := math.Floor(math.Log10(s.min)), math.Ceil(math.Log10(s.max))
 	decades := math.Log10(s.max) - math.Log10(s.min)
-	stride := math.Max(1, math.Ceil(decades/float64(n)))
+	first, last := math.Ceil(math.Log10(s.min)-1e-9), math.Floor(math.Log10(s.max)+1e-9)
+	// The first decade is labelled, and another one if there is any.
+	stride := max(1, min(math.Ceil(decades/float64(n)), last-first))
 	fine := decades*3 <= float64(n)+1
 	var out []tick
 	labels := 0
 	for e := lo; e <= hi; e++ {
 		for m := 1.0; m < 10; m++ {
-			v := m * math.Pow(10, e)
+			v := decimal(m, e)
 			if v < s.min*(1-1e-9) || v > s.max*(1+1e-9) {
 				continue
 			}
 			t := tick{value: v}
 			switch {
-			case m == 1 && math.Mod(e-lo, stride) == 0, fine && (m == 2 || m == 5):
+			case m == 1 && math.Mod(e-first, stride) == 0, fine && (m == 2 || m == 5):
 				t.label = formatG(v)
 				labels++
 			case stride > 1:
@@ -142,10 +153,19 @@ func (s scale) logTicks(n int) []tick {
 			out = append(out, t)
 		}
 	}
-	if labels < 2 {
+	if labels < 2 && last <= first {
 		return scale{min: s.min, max: s.max}.ticks(n, false)
 	}
 	return out
+}
+
+// decimal is the float nearest to m × 10^e, which math.Pow misses far from 1.
+func decimal(m, e float64) float64 {
+	v, err := strconv.ParseFloat(strconv.FormatFloat(m, 'f', -1, 64)+"e"+strconv.FormatFloat(e, 'f', 0, 64), 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		panic("figure: a decimal does not parse: " + err.Error())
+	}
+	return v
 }
 
 // valueTicks puts the ticks at the values that were measured, as for 1, 2, 4,
@@ -163,18 +183,21 @@ func valueTicks(values []float64) []tick {
 
 // formatStep prints a multiple of step without the noise of binary fractions.
 func formatStep(v, step float64) string {
-	digits := max(0, int(-math.Floor(math.Log10(step)+1e-9)))
-	if digits > 300 {
-		return formatG(v)
-	}
 	if math.Abs(v) < step/2 {
 		return "0"
 	}
-	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'f', digits, 64), 64)
-	if err != nil {
+	const eps = 1e-9
+	digits := math.Floor(math.Log10(math.Abs(v))+eps) - math.Floor(math.Log10(step)+eps) + 1
+	return formatG(rounded(v, int(max(1, min(17, digits)))))
+}
+
+// rounded is v to a number of significant digits.
+func rounded(v float64, digits int) float64 {
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', digits-1, 64), 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		panic("figure: a printed number does not parse: " + err.Error())
 	}
-	return formatG(r)
+	return r
 }
 
 // formatG prints as %g with a bare exponent: 1e6, not 1e+06. The minus is the
@@ -196,9 +219,8 @@ func formatG(v float64) string {
 
 // formatValue prints a value in a mark or cell: four significant digits.
 func formatValue(v float64) string {
-	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
-	if err != nil {
-		panic("figure: a printed number does not parse: " + err.Error())
+	if !usable(v, false) {
+		return strconv.FormatFloat(v, 'g', 4, 64)
 	}
-	return formatG(r)
+	return formatG(rounded(v, 4))
 }

@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"math"
 	"strings"
+	"unicode"
 
 	xfont "golang.org/x/image/font"
 	"gonum.org/v1/plot/font"
@@ -139,7 +140,7 @@ const (
 func wrap(s string, size float64, bold bool, width float64) []string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(s) {
+	for _, word := range words(s) {
 		joined := word
 		if line != "" {
 			joined = line + " " + word
@@ -161,6 +162,36 @@ func wrap(s string, size float64, bold bool, width float64) []string {
 	return lines
 }
 
+// words splits s at blanks, but leaves a sign with the word after it: "+ graphs".
+func words(s string) []string {
+	var out []string
+	sign := ""
+	for _, w := range strings.Fields(s) {
+		if r := []rune(w); len(r) == 1 && !unicode.IsLetter(r[0]) && !unicode.IsDigit(r[0]) {
+			sign += w + " "
+			continue
+		}
+		out = append(out, sign+w)
+		sign = ""
+	}
+	if sign != "" {
+		out = append(out, strings.TrimRight(sign, " "))
+	}
+	return out
+}
+
+// clip cuts s to width and ends it in an ellipsis if anything was cut.
+func clip(s string, size float64, bold bool, width float64) string {
+	if textWidth(s, size, bold) <= width {
+		return s
+	}
+	runes := []rune(s)
+	for len(runes) > 0 && textWidth(string(runes)+"…", size, bold) > width {
+		runes = runes[:len(runes)-1]
+	}
+	return strings.TrimRight(string(runes), " ") + "…"
+}
+
 // breakWord cuts pieces of at most width off word and returns them and the rest.
 func breakWord(word string, size float64, bold bool, width float64) (pieces []string, rest string) {
 	runes := []rune(word)
@@ -170,7 +201,7 @@ func breakWord(word string, size float64, bold bool, width float64) (pieces []st
 			n++
 		}
 		// A break after punctuation reads better than one inside a syllable.
-		for k := n; k > n/2; k-- {
+		for k := n; k > n/3; k-- {
 			if strings.ContainsRune("-_/.,:=", runes[k-1]) {
 				n = k
 				break

@@ -6,8 +6,8 @@
 // holds one thread a request. Choices that follow from how Perfetto reads JSON:
 //
 //   - There is no displayTimeUnit: Perfetto took "ns" there for the unit of ts.
-//   - Thread numbers differ between the processes, since Perfetto names threads
-//     by number alone. Number 0 is its idle thread, so counting starts at 1.
+//   - Perfetto names threads by number alone and takes thread N of process N for
+//     its main thread, so all these numbers differ. Number 0 is its idle thread.
 //   - traceEvents comes first: a reader may stop at the first key that it does
 //     not know.
 //   - Slices of a request are begin and end events in time order, not complete
@@ -61,7 +61,9 @@ const (
 	defaultRequests = 256
 
 	modelProcess, requestProcess = 1, 2
-	firstRequestThread           = 1000 // above every model's thread
+	firstModelThread             = 101
+	firstRequestThread           = 1001
+	maxModels                    = firstRequestThread - firstModelThread
 )
 
 // Step is one finished forward pass.
@@ -114,8 +116,8 @@ type row struct {
 // NewWriter begins a trace on w. It fails without a model or with more models
 // than thread numbers.
 func NewWriter(w io.Writer, o Options) (*Writer, error) {
-	if len(o.Models) == 0 || len(o.Models) >= firstRequestThread {
-		return nil, fmt.Errorf("timeline: %d models; want 1 to %d", len(o.Models), firstRequestThread-1)
+	if len(o.Models) == 0 || len(o.Models) > maxModels {
+		return nil, fmt.Errorf("timeline: %d models; want 1 to %d", len(o.Models), maxModels)
 	}
 	if o.MaxEvents < 0 || o.MaxRequests < 0 {
 		return nil, fmt.Errorf("timeline: limits of %d events and %d requests; want at least 0 (0 for the default)", o.MaxEvents, o.MaxRequests)
@@ -144,10 +146,10 @@ func NewWriter(w io.Writer, o Options) (*Writer, error) {
 		t.stepEnd, t.ready = append(t.stepEnd, 0), append(t.ready, -1)
 	}
 	t.buf = append(t.buf, `{"traceEvents":[`...)
-	t.name("process_name", modelProcess, 1, []byte(`"models"`), 0)
-	t.name("process_name", requestProcess, firstRequestThread, []byte(`"requests"`), 1)
+	t.name("process_name", modelProcess, modelProcess, []byte(`"models"`), 0)
+	t.name("process_name", requestProcess, requestProcess, []byte(`"requests"`), 1)
 	for i, n := range t.names {
-		t.name("thread_name", modelProcess, i+1, n, i)
+		t.name("thread_name", modelProcess, firstModelThread+i, n, i)
 	}
 	return t, nil
 }
@@ -242,7 +244,7 @@ func (t *Writer) Step(s Step) {
 	if !t.admit(s.StartNs+s.DurNs, 1) {
 		return
 	}
-	t.open('X', modelProcess, s.Model+1)
+	t.open('X', modelProcess, firstModelThread+s.Model)
 	t.buf = append(t.buf, `,"cat":"step","name":"step"`...)
 	t.us("ts", s.StartNs)
 	t.us("dur", s.DurNs)
@@ -263,7 +265,7 @@ func (t *Writer) ReadyCount(model int, atNs int64, n int) {
 		return
 	}
 	t.ready[model] = n
-	t.counter(`ready`, model+1, t.names[model], atNs, n)
+	t.counter(`ready`, firstModelThread+model, t.names[model], atNs, n)
 }
 
 // Live sets the counter of live requests.
@@ -272,7 +274,7 @@ func (t *Writer) Live(atNs int64, n int) {
 		return
 	}
 	t.live = n
-	t.counter(`live`, 1, []byte(`"requests"`), atNs, n)
+	t.counter(`live`, firstModelThread, []byte(`"requests"`), atNs, n)
 }
 
 func (t *Writer) counter(name string, tid int, quoted []byte, atNs int64, n int) {
@@ -312,7 +314,7 @@ func (t *Writer) Request(id, atNs int64, s State, model int) {
 		return
 	}
 	if r == nil {
-		r = &row{thread: firstRequestThread + 1 + len(t.rows)}
+		r = &row{thread: firstRequestThread + len(t.rows)}
 		t.rows[id] = r
 		t.name("thread_name", requestProcess, r.thread, quote("request "+strconv.FormatInt(id, 10)), len(t.rows))
 	}
@@ -384,7 +386,7 @@ func (t *Writer) Close() (Summary, error) {
 	}
 	if t.stopped {
 		// A mark that the reader sees where the trace breaks off.
-		t.open('i', modelProcess, 1)
+		t.open('i', modelProcess, firstModelThread)
 		t.buf = append(t.buf, `,"s":"g","name":"cut here: event limit reached"`...)
 		t.us("ts", t.sum.CutAtNs)
 		t.buf = append(t.buf, '}')

@@ -133,8 +133,8 @@ func TestVisitNestsInsidePending(t *testing.T) {
 	}
 	tr := decode(t, b.Bytes())
 	want := map[int][]span{
-		1: {{"step", 10, 4_000_133, 0}},
-		2: {{"step", 5_000_000, 37_000_000, 0}},
+		101: {{"step", 10, 4_000_133, 0}},
+		102: {{"step", 5_000_000, 37_000_000, 0}},
 		1001: {
 			{"ready small", 0, 10, 0}, {"in flight small", 10, 4_000_133, 0},
 			{"ready large", 4_000_133, 5_000_000, 1}, {"in flight large", 5_000_000, 37_000_000, 1}, {"in transit small", 37_000_000, 37_000_500, 1},
@@ -188,7 +188,7 @@ func TestStepsAndCounters(t *testing.T) {
 	if d := cmp.Diff([]string{"live requests 1 @0", "ready small 1 @0", "ready small 0 @0.010", "live requests 0 @38000"}, counters); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(map[int]string{1: "small", 2: "large", 1001: "request 7"}, names); d != "" {
+	if d := cmp.Diff(map[int]string{101: "small", 102: "large", 1001: "request 7"}, names); d != "" {
 		t.Error(d)
 	}
 }
@@ -206,7 +206,7 @@ func TestTimesAreExact(t *testing.T) {
 		if _, err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		got := spansOf(t, decode(t, b.Bytes()))[1][0]
+		got := spansOf(t, decode(t, b.Bytes()))[101][0]
 		if got.From != from || got.To != from+dur {
 			t.Fatalf("%d+%d came back as %d to %d", from, dur, got.From, got.To)
 		}
