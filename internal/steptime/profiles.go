@@ -64,3 +64,12 @@ func Load(name string) (*Profile, error) {
 	p.Name = name
 	return p, nil
 }
+
+// Find takes the name of a shipped profile or the path of a profile file: what
+// ends in .toml is a path.
+func Find(nameOrPath string) (*Profile, error) {
+	if strings.HasSuffix(nameOrPath, extension) {
+		return LoadFile(nameOrPath)
+	}
+	return Load(nameOrPath)
+}

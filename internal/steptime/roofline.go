@@ -135,7 +135,7 @@ query and %d KV heads of %d + elementwise kernels`, c.Layers, s.qHeads, s.kvHead
 	if s.qHeads != c.Heads {
 		b.WriteString(" + two all-reduces in a CUDA graph")
 	}
-	k := e.on(gpu)
+	k := e.kernels
 	fmt.Fprintf(&b, `) + the output projection.
 
 Fitted on kernels that the origin measured on an A100-SXM4-80GB: a GEMM takes %.1f us + bytes / %.2f TB/s up to 64 rows and

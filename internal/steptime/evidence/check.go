@@ -47,7 +47,7 @@ func Groups() []struct{ Name, Meaning string } {
 		{GroupHoldout, "Qwen3 decode steps of 2, 8, 32 requests or 1024 tokens, predicted by a fit without any of them"},
 		{GroupOpSum, "all Qwen3 decode steps as sums of measured kernels, predicted by the kernels that ship"},
 		{GroupVidurA100, "linear parts of a decode step of 8 models, timed by vidur on A100s, which no fit has seen"},
-		{GroupVidurH100, "the same on H100s"},
+		{GroupVidurH100, "the same on H100s; the two constants of a GEMM there are fitted on these"},
 		{GroupSteps, "whole decode steps published for A100s; the CPU part of vllm-mid-2025 is fitted on the first and third of its five rows"},
 		{GroupOld, "Llama-2-70B with an engine of 2023 without CUDA graphs; one CPU constant is fitted on its TP4 step of one request"},
 		{GroupH100, "whole decode steps published for H100s, where kernels are derived; CPU time as fitted on A100s (vllm-mid-2025)"},
