@@ -115,7 +115,7 @@ func (v *view) draw() ([]drawn, error) {
 		for _, on := range plan.On {
 			list = append(list, named{plan.Name + "-" + on, "", v.heat(experiments.SystemTokenRouter, on)})
 		}
-	case plan.Plot.Kind == "bar" || v.x == bySystem:
+	case v.x == bySystem:
 		list = append(list, named{plan.Name, "", v.bars()})
 	default:
 		list = append(list, named{plan.Name, "", v.lines()})
