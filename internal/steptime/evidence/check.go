@@ -51,8 +51,8 @@ func Groups() []struct{ Name, Meaning string } {
 		{GroupVidurA100, "linear parts of a decode step of 8 models, timed by vidur on A100s, which no fit has seen"},
 		{GroupVidurH100, "the same on H100s; the two constants of a GEMM there are fitted on these"},
 		{GroupSteps, "whole decode steps published for A100s; the CPU part of vllm-mid-2025 is fitted on the first and third of its five rows"},
-		{GroupOld, "Llama-2-70B with an engine of 2023 without CUDA graphs; one CPU constant is fitted on its TP4 step of one request"},
-		{GroupH100, "whole decode steps published for H100s, where kernels are derived; CPU time as fitted on A100s (vllm-mid-2025)"},
+		{GroupOld, "Llama-2-70B with an engine of 2023 without CUDA graphs; its two CPU constants are fitted on the TP4 steps of one request, A100 and H100"},
+		{GroupH100, "whole decode steps published for H100s, kernels derived; CPU time as fitted on A100s (vllm-mid-2025), without any 7 of the 16 are missed"},
 	}
 }
 
