@@ -11,21 +11,17 @@ const (
 	OnSim   = "sim"  // the event simulator
 )
 
-// Systems that an experiment may compare. A single model is asked for as
-// "single:" and its name.
-const (
-	SystemTokenRouter = "tokenrouter"
-	SystemAsync       = "async"
-	SystemAlternate   = "alternate"
-	SystemLockstep    = "lockstep"
-	singlePrefix      = "single:"
-)
-
 // Workload kinds.
 const (
 	KindSteady = "steady" // n requests that never end
 	KindClosed = "closed" // n users, each sends the next request when one ends
 	KindScript = "script" // requests whose every token is written down
+)
+
+// What a visit finds of the last one, in published code.
+const (
+	VisitsKept   = "kept"
+	VisitsReread = "reread"
 )
 
 // What becomes of the token that the home sampled when it hands a request off.
@@ -67,6 +63,7 @@ var keys = []key{
 	{path: "models.*.kv_tokens", kind: kindInt, min: 1, max: maxKV, def: 1_000_000, doc: "tokens of KV that fit"},
 	{path: "models.*.max_running", kind: kindInt, min: 1, max: maxUsers, def: 256, doc: "requests in a step"},
 	{path: "models.*.chunk_tokens", kind: kindInt, min: 2, max: maxTokens, def: 2048, doc: "rows in a step; more than max_running"},
+	{path: "models.*.eager_ms", kind: kindFloat, max: maxMs, doc: "official: what a step takes at least without CUDA graphs"},
 	{path: "models.*.block_tokens", kind: kindInt, min: 1, max: 4096, def: 16, doc: "tokens of a KV block"},
 
 	{path: "routing.algorithm", kind: kindString, def: "matrix", oneOf: algorithmNames, doc: "who decides"},
@@ -95,6 +92,12 @@ var keys = []key{
 	{path: "scheduler.max_delay_ms", kind: kindFloat, max: maxMs, def: 0.0, doc: "an idle model waits for B no longer than this; 0: no bound"},
 	{path: "scheduler.queue_limit", kind: kindInt, min: 1, max: maxUsers, def: maxUsers, doc: "requests that wait for admission"},
 
+	{path: "colocation.factor", kind: kindFloat, min: 1, max: 100, def: 1.0, doc: "by which steps stretch while a model on the same GPU runs"},
+	{path: "official.visits", kind: kindString, def: VisitsKept, oneOf: choices(VisitsKept, VisitsReread), doc: "official: whether a visit finds the KV of the last one"},
+	{path: "dispatcher.ms", kind: kindFloat, max: maxMs, def: 5.0, doc: "std-serving: what a submission costs (assumed)"},
+	{path: "dispatcher.ms_per_1k_tokens", kind: kindFloat, max: maxMs, def: 5.0, doc: "std-serving: and what 1000 tokens of its prompt add (assumed)"},
+	{path: "query.large_share", kind: kindFloat, max: 1, def: 0.4, doc: "query-level: requests that the large model serves (published: about 40 %)"},
+
 	{path: "dtmc.quantum_ms", kind: kindFloat, max: 1000, def: 0.0, doc: "the chain's unit of time; 0: chosen by the step times"},
 
 	{path: "plot.x", kind: kindString, doc: "hints for the plot: a swept key,"},
@@ -109,19 +112,16 @@ var keys = []key{
 	{path: "published.async", kind: kindFloat, above: true, max: 1e12, doc: ""},
 	{path: "published.alternate", kind: kindFloat, above: true, max: 1e12, doc: ""},
 	{path: "published.lockstep", kind: kindFloat, above: true, max: 1e12, doc: ""},
+	{path: "published.official", kind: kindFloat, above: true, max: 1e12, doc: ""},
+	{path: "published.std-serving", kind: kindFloat, above: true, max: 1e12, doc: ""},
+	{path: "published.query-level", kind: kindFloat, above: true, max: 1e12, doc: ""},
 }
 
 func modelNames(v *vocabulary) []string     { return v.models }
 func profileNames(v *vocabulary) []string   { return v.profiles }
 func algorithmNames(v *vocabulary) []string { return v.algorithms }
 
-func systemNames(v *vocabulary) []string {
-	names := []string{SystemTokenRouter, SystemAsync, SystemAlternate, SystemLockstep}
-	for _, m := range v.models {
-		names = append(names, singlePrefix+m)
-	}
-	return names
-}
+func systemNames(v *vocabulary) []string { return systemsOf(v.models) }
 
 var keyAt = func() map[string]*key {
 	at := map[string]*key{}

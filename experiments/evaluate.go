@@ -10,6 +10,7 @@ import (
 	"github.com/tokenrouter/tokenrouter/internal/metrics"
 	"github.com/tokenrouter/tokenrouter/internal/steptime"
 	"github.com/tokenrouter/tokenrouter/scheduler"
+	"github.com/tokenrouter/tokenrouter/sim"
 )
 
 // Evaluate runs a cell where it asks to be run.
@@ -40,6 +41,10 @@ type setup struct {
 	rule       scheduler.Rule
 	thresholds scheduler.Thresholds
 	home       int // in models
+
+	static, eager, reread bool            // see systems.go
+	dispatcher            *sim.Dispatcher // nil: requests are handed over
+	queryShare            []float64       // nil: tokens are routed
 }
 
 func newSetup(c Cell) (*setup, error) {
@@ -49,28 +54,11 @@ func newSetup(c Cell) (*setup, error) {
 	if s.algorithm, err = spec.NewAlgorithm(); err != nil {
 		return nil, err
 	}
-	switch c.System {
-	case SystemTokenRouter:
-		s.rule = scheduler.Delayed{MaxDelayNs: ns(spec.Scheduler.MaxDelayMs * 1e6)}
-	case SystemAsync:
-		s.rule = scheduler.Eager{}
-	case SystemAlternate:
-		s.rule = scheduler.Alternate{}
-	case SystemLockstep:
-		s.rule = scheduler.Lockstep{}
-	default:
-		if s.alone = c.Single(); s.alone < 0 {
-			return nil, fmt.Errorf("system %q is not known", c.System)
-		}
-		s.models, s.home = spec.Models[s.alone:s.alone+1], 0
-		s.rule, s.algorithm = scheduler.Eager{}, algorithms.Never{}
+	if err = s.compose(c); err != nil {
+		return nil, err
 	}
-	for i := range s.models {
-		t, err := s.models[i].StepTime()
-		if err != nil {
-			return nil, err
-		}
-		s.times = append(s.times, t)
+	if err = s.compileTimes(); err != nil {
+		return nil, err
 	}
 	s.thresholds = thresholds(s.models, s.rule.UsesB())
 	return s, nil

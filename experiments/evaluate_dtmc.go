@@ -30,6 +30,16 @@ func (s *setup) predict() Outcome {
 // chain describes the system to the chain, or says why it cannot.
 func (s *setup) chain() (config dtmc.Config, reason string) {
 	w := s.spec.Workload
+	switch {
+	case s.dispatcher != nil:
+		return config, "the chain knows no dispatcher between servers"
+	case s.reread:
+		return config, "the chain has no visits that read all tokens again"
+	case s.queryShare != nil:
+		return config, "the chain has no requests that stay at one model each"
+	case s.interference() != nil:
+		return config, "the chain has no models that slow each other down"
+	}
 	if w.Kind != KindSteady {
 		return config, "the chain has requests that never end: workload.kind steady, not " + w.Kind
 	}

@@ -29,6 +29,11 @@ func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
 		HandoffNs:  ns(s.spec.HandoffMs * 1e6),
 		QueueLimit: s.spec.Scheduler.QueueLimit,
 		Seed:       seed,
+		Static:     s.static, Reread: s.reread, Dispatcher: s.dispatcher, QueryShare: s.queryShare,
+		Interference: s.interference(),
+	}
+	if steady := s.spec.Workload.Kind == KindSteady; steady && (s.reread || s.dispatcher != nil) {
+		return config, "reading all tokens again and again needs requests that end: workload.kind closed, not steady"
 	}
 	for i, m := range s.models {
 		if s.algorithm.Needs(i) != 0 {

@@ -102,6 +102,7 @@ kv_tokens = 1000
 max_running = 8
 chunk_tokens = 16
 block_tokens = 16
+eager_ms = 20.0
 [models.step_ms]
 base = 1.0
 per_request = 1.0
@@ -132,6 +133,15 @@ warmup_s = 60
 [scheduler]
 max_delay_ms = 1.0
 queue_limit = 1
+[colocation]
+factor = 1.5
+[official]
+visits = "reread"
+[dispatcher]
+ms = 5.0
+ms_per_1k_tokens = 5.0
+[query]
+large_share = 0.4
 [dtmc]
 quantum_ms = 1.0
 [plot]
@@ -147,6 +157,9 @@ tokenrouter = 372.48
 async = 296.86
 alternate = 230.79
 lockstep = 188.0
+official = 134.9
+std-serving = 100.0
+query-level = 100.0
 `
 
 // lineOf finds where every gives a value to the key at path.

@@ -17,6 +17,11 @@ type Spec struct {
 	Workload  Workload
 	Scheduler Scheduler
 	DTMC      DTMC
+
+	ColocationFactor float64 // by which steps of models that share a GPU stretch
+	Official         Official
+	Dispatcher       Dispatcher
+	QueryLargeShare  float64
 }
 
 // Model is one model of an experiment. Exactly one of Profile and StepMs says
@@ -31,6 +36,7 @@ type Model struct {
 	MaxRunning  int
 	ChunkTokens int
 	BlockTokens int
+	EagerMs     float64 // a step without CUDA graphs takes no less; 0: not known
 }
 
 // StepMs is a linear step time, in milliseconds.
@@ -68,6 +74,12 @@ type Scheduler struct {
 	MaxDelayMs float64 // 0: no bound
 	QueueLimit int
 }
+
+// Official holds settings of the system of that name.
+type Official struct{ Visits string }
+
+// Dispatcher says what a submission costs in standard serving.
+type Dispatcher struct{ Ms, MsPer1kTokens float64 }
 
 // DTMC holds settings of the Markov chain.
 type DTMC struct{ QuantumMs float64 } // 0: chosen by the step times
@@ -108,7 +120,11 @@ func build(s settings, models []string) *Spec {
 			MaxDelayMs: get[float64](s, "scheduler.max_delay_ms"),
 			QueueLimit: get[int](s, "scheduler.queue_limit"),
 		},
-		DTMC: DTMC{QuantumMs: get[float64](s, "dtmc.quantum_ms")},
+		DTMC:             DTMC{QuantumMs: get[float64](s, "dtmc.quantum_ms")},
+		ColocationFactor: get[float64](s, "colocation.factor"),
+		Official:         Official{Visits: get[string](s, "official.visits")},
+		Dispatcher:       Dispatcher{get[float64](s, "dispatcher.ms"), get[float64](s, "dispatcher.ms_per_1k_tokens")},
+		QueryLargeShare:  get[float64](s, "query.large_share"),
 	}
 	spec.Home = slices.Index(models, get[string](s, "home"))
 	for _, name := range models {
@@ -153,6 +169,7 @@ func buildModel(s settings, name string) Model {
 		MaxRunning:  get[int](s, at+"max_running"),
 		ChunkTokens: get[int](s, at+"chunk_tokens"),
 		BlockTokens: get[int](s, at+"block_tokens"),
+		EagerMs:     get[float64](s, at+"eager_ms"),
 	}
 	if hasStepMs(s, name) {
 		m.StepMs = &StepMs{

@@ -28,6 +28,7 @@ const (
 type store struct {
 	path string
 	head storeHead
+	size int // figures of a record
 	file *os.File
 	done map[string]Record
 }
@@ -55,13 +56,14 @@ func (e *OccupiedError) Error() string {
 
 // openStore reads what an earlier run left in folder out, which is made if
 // missing. Evaluations by another build of the program are not taken over.
-func openStore(out, experiment, build string) (*store, error) {
+func openStore(out, experiment, build string, figures int) (*store, error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder for results: %w", err)
 	}
 	s := &store{
 		path: filepath.Join(out, finishedFile),
 		head: storeHead{formatVersion, experiment, build},
+		size: figures,
 		done: map[string]Record{},
 	}
 	old, err := os.ReadFile(s.path)
@@ -101,7 +103,7 @@ func (s *store) take(old []byte) (whole int, err error) {
 	for len(rest) > 0 {
 		line, after, found := bytes.Cut(rest, []byte("\n"))
 		var l storeLine
-		if !found || json.Unmarshal(line, &l) != nil {
+		if !found || json.Unmarshal(line, &l) != nil || !l.whole(s.size) {
 			break
 		}
 		s.done[l.Key] = l.record()
@@ -109,6 +111,17 @@ func (s *store) take(old []byte) (whole int, err error) {
 		rest = after
 	}
 	return whole, nil
+}
+
+// whole reports whether the line holds what add writes.
+func (l *storeLine) whole(figures int) bool {
+	switch l.Status {
+	case StatusOK:
+		return l.Key != "" && len(l.Values) == figures
+	case StatusNotApplicable:
+		return l.Key != "" && len(l.Values) == 0
+	}
+	return false
 }
 
 func (s *store) rewind(whole int) error {

@@ -76,8 +76,11 @@ func (c *Core) refuseLast(why Reason, should func(*request) bool) {
 // admit gives free places to the oldest arrivals, and refuses the youngest if
 // too many are left.
 func (c *Core) admit() {
-	n := 0
-	for n < len(c.arrived) && c.admitted < c.cfg.MaxRunning[c.me] {
+	n, places := 0, c.cfg.MaxRunning[c.me]-c.admitted
+	if c.cfg.Static && c.admitted > 0 {
+		places = 0
+	}
+	for n < min(len(c.arrived), places) {
 		s := c.arrived[n]
 		n++
 		r := &c.slots[s]

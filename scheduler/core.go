@@ -22,6 +22,12 @@ type Config struct {
 	ChunkTokens int   // rows in a step at most; more than MaxRunning
 	QueueLimit  int   // arrivals that may wait for admission
 	PrefixReuse bool  // share the KV of equal prompts
+	// Static admits nobody until all who were admitted have ended, as loops
+	// without continuous batching do.
+	Static bool
+	// Reread forgets the KV of a peer's request when it leaves, so that every
+	// visit extends all of it, as servers without a notion of a visit do.
+	Reread bool
 	// Repeats asks Launch to say how many steps a batch would run unchanged; off,
 	// Batch.Steps is always 1.
 	Repeats bool
@@ -112,7 +118,7 @@ func New(cfg Config) (*Core, error) {
 		stream: algorithms.AcceptsAll(cfg.Algorithm), gated: cfg.Rule.NeedsPeers(),
 		byID: map[RequestID]int32{}, lastRan: -1,
 	}
-	c.reuse = cfg.PrefixReuse && cfg.HoldContext == 0
+	c.reuse = cfg.PrefixReuse && cfg.HoldContext == 0 && !cfg.Reread
 	c.blocks = cfg.KVTokens[c.me] / cfg.BlockTokens
 	c.kv = newKVPool(c.blocks, cfg.BlockTokens, c.reuse)
 	c.peers = make([]PeerLoad, c.models)

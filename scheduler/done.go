@@ -136,7 +136,7 @@ func (c *Core) finishHere(s int32) {
 		return
 	}
 	c.bringHome(r, algorithms.Finished)
-	c.enter(r, away)
+	c.goAway(r)
 }
 
 // leave hands a request to another model.
@@ -166,14 +166,22 @@ func (c *Core) leave(s int32, res *Result, to, first int) {
 		r.extra = append(r.extra[:0], req.Extra...)
 		c.recycle(req)
 		c.bringHome(r, algorithms.Returned)
-		c.enter(r, away)
+		c.goAway(r)
 	default:
 		if c.stream && r.anchors[r.home] < r.ids.len() {
 			c.bringHome(r, algorithms.Running)
 		}
 		c.pack(r, req, algorithms.Visit, to)
 		c.out = append(c.out, Message{Kind: Send, Request: r.id, To: to, Req: req})
-		c.enter(r, away)
+		c.goAway(r)
+	}
+}
+
+// goAway leaves a peer's request to others for now.
+func (c *Core) goAway(r *request) {
+	c.enter(r, away)
+	if c.cfg.Reread {
+		c.giveBack(r, 0)
 	}
 }
 

@@ -34,9 +34,20 @@ type Config struct {
 	HandoffNs  int64 // transit of a hand-off between two models, either way
 	Workload   Workload
 	Seed       uint64
-	QueueLimit int      // arrivals that may wait at a home; 0 means 1,000,000
-	Observer   Observer // nil: nobody watches
-	EveryStep  bool     // play every step by itself: the same results, slower
+	Static     bool // admit nobody until all who were admitted have ended
+	Reread     bool // every visit extends the whole request again
+	// Dispatcher, if not nil, makes this standard serving: one Eager server a
+	// model that knows no other, behind a program that submits token by token.
+	Dispatcher *Dispatcher
+	// QueryShare, if not nil, makes this query-level routing: each request is
+	// served by one model alone, drawn with these chances, one a model.
+	QueryShare []float64
+	// Interference[i][j] is the factor, at least 1, by which steps of model i
+	// stretch while a step of model j is in flight; nil means none.
+	Interference [][]float64
+	QueueLimit   int      // arrivals that may wait at a home; 0 means 1,000,000
+	Observer     Observer // nil: nobody watches
+	EveryStep    bool     // play every step by itself: the same results, slower
 
 	hooks     hooks // for this package's tests
 	stretched bool  // for tests: several steps may be one though hooks watch
@@ -126,7 +137,48 @@ func (c *Config) validate() error {
 			return fmt.Errorf("sim: model %d has no step time", i)
 		}
 	}
+	if err := c.validateSystem(); err != nil {
+		return err
+	}
 	return c.Workload.validate(c.Models)
+}
+
+func (c *Config) validateSystem() error {
+	steady := c.Workload.Kind == Steady
+	if c.Dispatcher != nil {
+		_, ok := c.Algorithm.(algorithms.StaySource)
+		switch {
+		case !ok || c.Source != nil:
+			return errors.New("sim: standard serving needs an algorithm that decides without signals")
+		case steady:
+			return errors.New("sim: standard serving reads all tokens again and again, so requests must end: not a steady workload")
+		case c.Dispatcher.FixedNs < 0 || c.Dispatcher.NsPerToken < 0:
+			return errors.New("sim: a dispatcher's cost must not be negative")
+		}
+	}
+	if c.Reread && steady {
+		return errors.New("sim: Reread reads all tokens again and again, so requests must end: not a steady workload")
+	}
+	if c.QueryShare != nil && len(c.QueryShare) != len(c.Models) {
+		return fmt.Errorf("sim: QueryShare has %d entries for %d models", len(c.QueryShare), len(c.Models))
+	}
+	if c.Interference == nil {
+		return nil
+	}
+	if len(c.Interference) != len(c.Models) {
+		return fmt.Errorf("sim: Interference has %d rows for %d models", len(c.Interference), len(c.Models))
+	}
+	for i, row := range c.Interference {
+		if len(row) != len(c.Models) {
+			return fmt.Errorf("sim: Interference row %d has %d entries for %d models", i, len(row), len(c.Models))
+		}
+		for _, f := range row {
+			if !(f >= 1 && f <= 1000) {
+				return fmt.Errorf("sim: Interference row %d has %g, want 1 to 1000", i, f)
+			}
+		}
+	}
+	return nil
 }
 
 func (w *Workload) validate(models []Model) error {

@@ -16,6 +16,10 @@ func (w *world) carryOut(m int, out []scheduler.Message) {
 		msg := &out[i]
 		switch msg.Kind {
 		case scheduler.Emit:
+			if w.disp != nil {
+				w.disp.wrote = msg.Tokens[0]
+				continue
+			}
 			if n := int64(len(msg.Tokens)) - w.told; n > 0 {
 				w.rec.Emitted(&w.load.record(msg.Request).times, w.nowNs, n, msg.Writer)
 			}
@@ -26,16 +30,18 @@ func (w *world) carryOut(m int, out []scheduler.Message) {
 		case scheduler.Release:
 			w.ship(m, msg.To, scheduler.Event{Kind: scheduler.Released, Request: msg.Request})
 		case scheduler.Finish:
-			w.ended(m, msg.Request, msg.Reason == scheduler.ReasonAbort)
+			w.finished(msg.Request, msg.Reason == scheduler.ReasonAbort)
 		case scheduler.Refuse:
-			w.ended(m, msg.Request, true)
+			w.finished(msg.Request, true)
 		case scheduler.WakeAt:
 			w.clock.set(m, outside, scheduler.Event{Kind: scheduler.Wake, AtNs: msg.AtNs})
 		case scheduler.State:
 			w.tellPeers(m, msg)
 		case scheduler.Live:
-			w.live += msg.Delta
-			w.liveMoved = true
+			if w.disp == nil { // a dispatcher's servers do not know each other
+				w.live += msg.Delta
+				w.liveMoved = true
+			}
 		case scheduler.Retract:
 			// The metrics see it as waiting for KV; an Observer sees it as such.
 		}
@@ -68,8 +74,17 @@ func (w *world) tellPeers(m int, msg *scheduler.Message) {
 	}
 }
 
+// finished is a core's word that a request is over.
+func (w *world) finished(id scheduler.RequestID, aborted bool) {
+	if w.disp != nil {
+		w.answered(id, aborted)
+		return
+	}
+	w.ended(id, aborted)
+}
+
 // ended closes a request's record; a closed user sends the next one at once.
-func (w *world) ended(m int, id scheduler.RequestID, aborted bool) {
+func (w *world) ended(id scheduler.RequestID, aborted bool) {
 	rec := w.load.record(id)
 	if rec.over {
 		panic("sim: a request ended twice")
@@ -110,7 +125,7 @@ func (w *world) arriveNext(user, turn int) {
 	w.load.open++
 	own := a
 	own.Prompt = append([]scheduler.Token(nil), a.Prompt...)
-	w.inbox = append(w.inbox, due{model: w.cfg.Workload.Home, from: outside, event: scheduler.Event{
+	w.inbox = append(w.inbox, due{model: w.home(own.Seed), from: outside, event: scheduler.Event{
 		Kind: scheduler.Arrived, AtNs: w.nowNs, Arrival: &own}})
 }
 

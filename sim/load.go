@@ -31,6 +31,7 @@ const (
 	purposeRequest
 	purposeToken
 	purposePromptLength
+	purposeQuery
 )
 
 // uniform draws a whole number from low to high, both included.

@@ -23,6 +23,7 @@ func (w *world) plan(m int, n *node) {
 	end := w.nowNs + time.Ns(entries, n.batch.Rows, context)
 	n.ends = append(n.ends[:0], end)
 	n.endNs = end
+	n.left, n.factor = workOf(end-w.nowNs), 0
 	steps := n.batch.Steps
 	if steps == 1 || !w.stretches {
 		return

@@ -33,6 +33,9 @@ type node struct {
 	ends    []int64 // when each step of the stretch in flight ends
 	endNs   int64   // the last of them; never if no step is in flight
 	lastNs  int64   // end of the last step
+	left    work    // of the step in flight, at sinceNs
+	sinceNs int64   // when factor was set
+	factor  uint64  // by which it stretches, in 1024ths; 0 when it has just started
 	b       int     // threshold in force at the start
 	stays   []stay
 }
@@ -60,6 +63,8 @@ type world struct {
 	load  load
 	rec   *metrics.Recorder
 	stays algorithms.StaySource // nil: ask Route every time
+	disp  *dispatcher           // nil unless this is standard serving
+	slow  [][]uint64            // interference in 1024ths; nil if there is none
 	gated bool
 
 	nowNs     int64
@@ -95,9 +100,21 @@ func newWorld(cfg Config) (*world, error) {
 		w.stays, _ = cfg.Algorithm.(algorithms.StaySource)
 	}
 	// A watcher wants to see every step.
-	w.stretches = w.stays != nil && !cfg.EveryStep && (cfg.Observer == nil && cfg.hooks == nil || cfg.stretched)
+	w.stretches = w.stays != nil && !cfg.EveryStep && (cfg.Observer == nil && cfg.hooks == nil || cfg.stretched) && cfg.Interference == nil
+	if cfg.Dispatcher != nil {
+		w.disp = newDispatcher(*cfg.Dispatcher)
+		w.gated, w.cause = false, metrics.CauseThreshold
+	}
+	w.slow = slowdown(cfg.Interference)
 	w.rec = metrics.NewRecorder(len(cfg.Models), cfg.Workload.WarmupNs)
 	w.load = load{work: &w.cfg.Workload, seed: cfg.Seed}
+	return w, w.addNodes()
+}
+
+// addNodes makes a core a model: cores that know each other, or under a
+// dispatcher each a server of its own.
+func (w *world) addNodes() error {
+	cfg := &w.cfg
 	maxRunning, kv := make([]int, len(cfg.Models)), make([]int, len(cfg.Models))
 	for i, m := range cfg.Models {
 		maxRunning[i], kv[i] = m.MaxRunning, m.KVTokens
@@ -107,19 +124,39 @@ func newWorld(cfg Config) (*world, error) {
 	}
 	spent := new(scheduler.Spent)
 	for i, m := range cfg.Models {
-		core, err := scheduler.New(scheduler.Config{
+		c := scheduler.Config{
 			Model: i, Algorithm: cfg.Algorithm, Rule: cfg.Rule, Thresholds: cfg.Thresholds,
 			MaxRunning: maxRunning, KVTokens: kv, BlockTokens: m.BlockTokens, ChunkTokens: m.ChunkTokens,
 			QueueLimit: cfg.QueueLimit, PrefixReuse: true, HoldContext: cfg.Workload.holdContext(),
-			Spent: spent, Repeats: w.stretches,
-		})
+			Spent: spent, Repeats: w.stretches, Static: cfg.Static, Reread: cfg.Reread,
+		}
+		if w.disp != nil {
+			c.Model, c.Algorithm, c.Rule = 0, algorithms.Never{}, scheduler.Eager{}
+			c.MaxRunning, c.KVTokens = maxRunning[i:i+1], kv[i:i+1]
+			c.Thresholds = scheduler.Thresholds{{1}}
+		}
+		core, err := scheduler.New(c)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		w.nodes = append(w.nodes, node{core: core, endNs: never})
 		w.order = append(w.order, i)
 	}
-	return w, nil
+	return nil
+}
+
+// home is where a request with this seed enters.
+func (w *world) home(seed uint64) int {
+	if w.cfg.QueryShare == nil {
+		return w.cfg.Workload.Home
+	}
+	u := algorithms.Draw(seed, 0, purposeQuery)
+	for m, share := range w.cfg.QueryShare {
+		if u -= share; u < 0 {
+			return m
+		}
+	}
+	return len(w.cfg.QueryShare) - 1
 }
 
 // run plays instants until the workload or its duration ends.
@@ -183,15 +220,18 @@ func (w *world) instant() {
 		w.deliverAll()
 		w.asked = true
 		if w.gated && w.transit > 0 {
-			return // duty 7
+			break // duty 7
 		}
 		started := false
 		for _, m := range w.order {
 			started = w.launch(m) || started
 		}
 		if len(w.inbox) == 0 && !w.liveMoved && !started {
-			return
+			break
 		}
+	}
+	if w.slow != nil {
+		w.retime()
 	}
 }
 
@@ -237,6 +277,10 @@ func (w *world) stepAll() {
 }
 
 func (w *world) step(m int, ev *scheduler.Event) {
+	if w.disp != nil && ev.Kind == scheduler.Arrived && ev.Arrival.ID < firstSubmission {
+		w.take(m, ev.Arrival)
+		return
+	}
 	if ev.Kind != scheduler.StepDone {
 		w.cut(m, ev.AtNs)
 	}
@@ -310,6 +354,10 @@ func (w *world) endStep(m int) {
 
 // decide fills in the token and where the request goes.
 func (w *world) decide(m int, n *node, e *scheduler.Entry, res *scheduler.Result) {
+	if w.disp != nil {
+		res.Token = w.disp.token(e)
+		return
+	}
 	st := w.stay(m, n, e)
 	if w.stays == nil {
 		w.route(m, st, e, res)

@@ -68,14 +68,11 @@ func experimentTable() (report.Table, error) {
 }
 
 func systemTable() (report.Table, error) {
-	t := report.Table{Columns: []report.Column{{Name: "System", Key: true}, {Name: "Starts a step of an idle model"}}}
-	t.Rows = [][]string{
-		{experiments.SystemTokenRouter, "when B of its requests are ready"},
-		{experiments.SystemAsync, "as soon as anything is ready"},
-		{experiments.SystemAlternate, "when no model runs, the models taking turns"},
-		{experiments.SystemLockstep, "when no model runs, all that have work at once"},
-		{"single:NAME", "model NAME alone, no routing"},
+	t := report.Table{Columns: []report.Column{{Name: "System", Key: true}, {Name: "What it does"}}}
+	for _, s := range experiments.Systems {
+		t.Rows = append(t.Rows, []string{s.Name, s.About})
 	}
+	t.Rows = append(t.Rows, []string{"single:NAME", "model NAME alone, no routing"})
 	return t, nil
 }
 

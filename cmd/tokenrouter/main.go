@@ -68,13 +68,15 @@ func explain(errs io.Writer, err error, started bool) int {
 	case !started:
 		fmt.Fprintf(errs, "tokenrouter: %v\n  fix: see tokenrouter --help\n", err)
 		return exitUsage
-	case errors.As(err, &stopped), errors.Is(err, context.Canceled):
+	case errors.As(err, &stopped), errors.Is(err, errInterrupted):
 		fmt.Fprintln(errs, "tokenrouter:", err)
 		return exitInterrupted
 	}
 	fmt.Fprintln(errs, "tokenrouter:", err)
 	return exitFailed
 }
+
+var errInterrupted = errors.New("interrupted")
 
 // usageError is about what was asked for, not about how it went.
 type usageError struct{ error }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ type tuneOptions struct {
 	search  string
 	perUser float64
 	tpotMs  float64
+	table   bool
 	json    bool
 	set     []string
 }
@@ -35,6 +37,7 @@ experiment's own B and a sweep of it are not read; any other sweep is tuned
 point by point.`,
 		Example: `  tokenrouter tune quickstart
   tokenrouter tune quickstart --set workload.concurrency=16 --search all
+  tokenrouter tune quickstart --table
   tokenrouter tune my.toml --max-tpot-ms 25 --json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeExperiment,
@@ -46,6 +49,7 @@ point by point.`,
 	f.StringVar(&o.search, "search", "peers", "thresholds to vary: peers (all but home's) or all")
 	f.Float64Var(&o.perUser, "min-per-user-tok-per-s", 0, "speed that every user must get; 0: any")
 	f.Float64Var(&o.tpotMs, "max-tpot-ms", 0, "mean time per token that is allowed; 0: any")
+	f.BoolVar(&o.table, "table", false, "also find the best B for every number of live requests")
 	f.BoolVar(&o.json, "json", false, "print one JSON object for each point")
 	addSet(cmd, &o.set)
 	return cmd
@@ -53,7 +57,7 @@ point by point.`,
 
 func (o *tuneOptions) run(cmd *cobra.Command, name string) error {
 	options := dtmc.TuneOptions{MinPerUserTokPerS: o.perUser, MaxMeanTPOTMs: o.tpotMs}
-	options.Table = o.perUser > 0 || o.tpotMs > 0
+	options.Table = o.table || o.perUser > 0 || o.tpotMs > 0
 	switch o.search {
 	case "peers":
 		options.Search = dtmc.SearchPeers
@@ -74,13 +78,13 @@ func (o *tuneOptions) run(cmd *cobra.Command, name string) error {
 
 func (o *tuneOptions) tune(cmd *cobra.Command, plan *experiments.Plan, options dtmc.TuneOptions) error {
 	for i, point := range experiments.WithoutB(plan) {
-		if err := cmd.Context().Err(); err != nil {
-			return err
-		}
-		t, err := experiments.Tune(point, options)
+		t, err := tunePoint(cmd.Context(), point, options)
 		var cannot dtmc.NotApplicable
 		if errors.As(err, &cannot) {
 			return &usageError{fmt.Errorf("%sthe chain cannot be asked: %s", pointTitle(point), cannot.Reason)}
+		}
+		if errors.Is(err, context.Canceled) {
+			return errInterrupted
 		}
 		if err != nil {
 			return fmt.Errorf("%stune: %w", pointTitle(point), err)
@@ -98,6 +102,26 @@ func (o *tuneOptions) tune(cmd *cobra.Command, plan *experiments.Plan, options d
 		}
 	}
 	return nil
+}
+
+// tunePoint returns as soon as ctx ends; the search then goes on unheard until
+// the program exits.
+func tunePoint(ctx context.Context, p *experiments.Point, options dtmc.TuneOptions) (*dtmc.Tuning, error) {
+	type answer struct {
+		tuning *dtmc.Tuning
+		err    error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		t, err := experiments.Tune(p, options)
+		done <- answer{t, err}
+	}()
+	select {
+	case a := <-done:
+		return a.tuning, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // pointTitle names a point of a sweep; it is empty where nothing is swept.
@@ -119,6 +143,42 @@ func (o *tuneOptions) print(out io.Writer, p *experiments.Point, t *dtmc.Tuning)
 	if o.perUser > 0 || o.tpotMs > 0 {
 		fmt.Fprintf(out, "users that keep the limit: %d of %d\n", t.MostUsers, p.Spec.Workload.Concurrency)
 	}
+	if o.table {
+		return errors.Join(printCurves(out, p, t), printOverLive(out, models, t))
+	}
+	return printCurves(out, p, t)
+}
+
+// printOverLive shows the best thresholds by live requests, and as the lines
+// that an experiment file takes.
+func printOverLive(out io.Writer, models []experiments.Model, t *dtmc.Tuning) error {
+	table := report.Table{Columns: []report.Column{{Name: "Live", Number: true, Key: true}}}
+	for m := range models {
+		table.Columns = append(table.Columns, report.Column{Name: "B " + models[m].Name, Number: true})
+	}
+	table.Columns = append(table.Columns, report.Column{Name: "Throughput", Unit: "tok/s", Number: true})
+	for _, x := range t.Table {
+		row := []string{fmt.Sprint(x.Users)}
+		for m := range models {
+			row = append(row, fmt.Sprint(x.B[m]))
+		}
+		table.Rows = append(table.Rows, append(row, fmt.Sprintf("%.1f", x.ThroughputTokPerS)))
+	}
+	if err := printTable(out, &table); err != nil {
+		return err
+	}
+	for m := range models {
+		b := make(experiments.Threshold, len(t.Thresholds))
+		for live := range b {
+			b[live] = t.Thresholds[live][m]
+		}
+		fmt.Fprintf(out, "models.%s.B = %s\n", models[m].Name, experiments.Setting{Value: b}.Text())
+	}
+	return nil
+}
+
+func printCurves(out io.Writer, p *experiments.Point, t *dtmc.Tuning) error {
+	models := p.Spec.Models
 	for m := range models {
 		around := t.Around(m)
 		if len(around) < 2 {
@@ -164,7 +224,8 @@ type tuningJSON struct {
 	Gain              float64                    `json:"gain_over_b1"`
 	Matters           bool                       `json:"matters"`
 	Verdict           string                     `json:"verdict"`
-	MostUsers         *int                       `json:"most_users,omitempty"`
+	MostUsers         *int                       `json:"most_users,omitempty"` // that keep the limits
+	OverLive          []map[string]int           `json:"best_b_by_live,omitempty"`
 	Curve             []curveJSON                `json:"curve"`
 }
 
@@ -190,6 +251,9 @@ func printTuningJSON(out io.Writer, p *experiments.Point, t *dtmc.Tuning) error 
 	}
 	if t.Table != nil {
 		line.MostUsers = &t.MostUsers
+	}
+	for _, x := range t.Table {
+		line.OverLive = append(line.OverLive, byName(x.B))
 	}
 	for _, s := range p.Swept {
 		line.Swept[s.Path] = s.JSON()
