@@ -130,9 +130,8 @@ func newClock(a *Arrivals, seed uint64) clock {
 	return c
 }
 
-// next returns when the next request arrives, and its row in the trace; false
-// after the last of a trace. The first gap counts from time 0.
-func (c *clock) next() (atNs int64, row int, ok bool) {
+// next returns when the next request arrives; false after the last of a trace. The first gap counts from time 0.
+func (c *clock) next() (atNs int64, ok bool) {
 	i := c.index
 	c.index++
 	if c.arrivals.Process == Recorded {
@@ -146,19 +145,18 @@ func (c *clock) next() (atNs int64, row int, ok bool) {
 	gapNs := -math.Log1p(-algorithms.Draw(c.seed, i, purposeGap)) * mean * 1e9
 	c.nowNs += int64(min(math.Round(gapNs), maxNs))
 	if c.nowNs > maxNs {
-		return 0, 0, false // beyond any run
+		return 0, false // beyond any run
 	}
-	return c.nowNs, 0, true
+	return c.nowNs, true
 }
 
 // recorded is the i-th arrival of a trace that repeats.
-func (a *Arrivals) recorded(i int) (atNs int64, row int, ok bool) {
+func (a *Arrivals) recorded(i int) (atNs int64, ok bool) {
 	n := a.Trace.Len()
 	if i >= n*max(a.Repeat, 1) {
-		return 0, 0, false
+		return 0, false
 	}
-	row = i % n
-	return a.scaled(a.Trace.ArrivedNs[row], i/n), row, true
+	return a.scaled(a.Trace.ArrivedNs[i%n], i/n), true
 }
 
 // scaled is a time of the trace in its copy-th playing.

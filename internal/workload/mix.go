@@ -168,17 +168,23 @@ func (s *Stream) Next() (Request, bool) {
 	if s.limit > 0 && s.index >= s.limit {
 		return Request{}, false
 	}
-	atNs, row, ok := s.clock.next()
+	atNs, ok := s.clock.next()
 	if !ok {
 		return Request{}, false
 	}
-	var r Request
-	if t := s.clock.arrivals.Trace; s.clock.arrivals.Process == Recorded {
-		r = s.mix.recorded(s.index, s.seed, int(t.Prompt[row]), int(t.Output[row]))
-	} else {
-		r = s.mix.Request(s.index, s.seed)
-	}
+	r := RequestAt(s.clock.arrivals, s.mix, s.seed, s.index)
 	r.ArrivalNs = atNs
 	s.index++
 	return r, true
+}
+
+// RequestAt is the request of that index, counted from 0, in the stream of the
+// same arguments. Only its arrival, for which all earlier gaps would have to be
+// added up, is left out.
+func RequestAt(a *Arrivals, m *Mix, seed uint64, index int) Request {
+	if a.Process != Recorded {
+		return m.Request(index, seed)
+	}
+	row := index % a.Trace.Len()
+	return m.recorded(index, seed, int(a.Trace.Prompt[row]), int(a.Trace.Output[row]))
 }
