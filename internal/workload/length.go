@@ -99,8 +99,10 @@ func (l Length) Quantile(u float64) int {
 	case l.Weights != nil:
 		return l.binned(u)
 	case l.LogMean > 0:
-		mu, sigma := l.logParameters()
-		x := math.Exp(mu + sigma*math.Sqrt2*math.Erfinv(2*u-1))
+		x := l.LogMean
+		if mu, sigma := l.logParameters(); sigma > 0 {
+			x = math.Exp(mu + sigma*math.Sqrt2*math.Erfinv(2*u-1))
+		}
 		return int(min(max(math.Round(x), float64(l.Min)), float64(l.Max)))
 	}
 	return l.Min + int(u*float64(l.Max-l.Min+1))

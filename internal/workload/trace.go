@@ -28,7 +28,7 @@ const (
 const (
 	maxTraceTokens = 10_000_000
 	maxTraceRows   = 50_000_000
-	maxTraceS      = 5e9 // 158 years, so that times since 1970 may stand in it
+	maxTraceS      = 3e9 // 95 years, so that times since 1970 may stand in it
 )
 
 // Trace is recorded load: a row for each request, in order of arrival, 16
