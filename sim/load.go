@@ -122,9 +122,11 @@ func (l *load) arrival(id scheduler.RequestID, r workload.Request) *scheduler.Ar
 	}
 	*l.record(id) = record{last: r.Prompt + r.Output - 1, times: metrics.RequestTimes{ArrivedNs: r.ArrivalNs, Class: r.Class}}
 	l.open++
-	a := new(scheduler.Arrival)
+	var a *scheduler.Arrival
 	if n := len(l.spent); n > 0 {
 		a, l.spent = l.spent[n-1], l.spent[:n-1]
+	} else {
+		a = new(scheduler.Arrival)
 	}
 	*a = scheduler.Arrival{ID: id, Seed: r.Seed, Prompt: prompt(a.Prompt[:0], &r), MaxTokens: r.Output, EOS: eosIDs}
 	return a
