@@ -78,7 +78,8 @@ func TestExample(t *testing.T) {
 		Routing: Routing{Algorithm: "matrix", Matrix: [][]float64{{0.9, 0.1}, {1, 0}}, Large: 1},
 		Workload: Workload{Kind: "steady", Concurrency: 8, PromptTokens: Length{100, 100},
 			OutputTokens: Length{2048, 2048}, DurationS: 600, WarmupS: 60},
-		Scheduler: Scheduler{QueueLimit: maxUsers},
+		Scheduler:        Scheduler{QueueLimit: maxUsers},
+		ColocationFactor: 1, Official: Official{Visits: VisitsKept}, Dispatcher: Dispatcher{5, 5}, QueryLargeShare: 0.4,
 	}
 	if diff := cmp.Diff(want, spec); diff != "" {
 		t.Errorf("second point (-want +got):\n%s", diff)

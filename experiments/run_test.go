@@ -267,6 +267,9 @@ func TestCSV(t *testing.T) {
 // Two evaluators, one truth: the fit of the published ablation, for which an
 // independent simulation gave these figures.
 func TestEvaluatorsAgreeOnTheFit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a thousand simulated seconds take minutes under the race detector")
+	}
 	const src = `question = "q"
 systems = ["tokenrouter", "async", "alternate", "lockstep", "single:large"]
 [[models]]

@@ -124,6 +124,35 @@ func number(s experiments.Setting) (float64, bool) {
 	return 0, false
 }
 
+// position is where a value of X stands on the axis: its number, or its place
+// in the sweep if not all of them are numbers.
+func (v *view) position(s experiments.Setting) float64 {
+	for i, x := range v.values(v.x) {
+		if x.Text() == s.Text() {
+			if n, ok := number(x); ok && v.xNames() == nil {
+				return n
+			}
+			return float64(i)
+		}
+	}
+	panic("output: a value that its sweep lacks")
+}
+
+// xNames names the values of X if not all of them are numbers.
+func (v *view) xNames() []string {
+	var names []string
+	numbers := true
+	for _, s := range v.values(v.x) {
+		_, ok := number(s)
+		numbers = numbers && ok
+		names = append(names, strings.TrimPrefix(v.name(s), v.axisName(s.Path)+" = "))
+	}
+	if numbers {
+		return nil
+	}
+	return names
+}
+
 // name says in a few words what a swept value is: "p = 0.1" for a matrix in
 // which home leaves with that chance.
 func (v *view) name(s experiments.Setting) string {

@@ -11,8 +11,9 @@ import (
 // the simulator as points, systems that do not read B as horizontal lines.
 func (v *view) lines() *figure.Figure {
 	f := &figure.Figure{XLabel: v.xLabel(), YLabel: v.yLabel(), YFromZero: true, About: v.results.Plan.Question}
-	xs := v.values(v.x)
-	if first, ok := number(xs[0]); ok {
+	if f.XNames = v.xNames(); f.XNames == nil {
+		xs := v.values(v.x)
+		first, _ := number(xs[0])
 		last, _ := number(xs[len(xs)-1])
 		f.XLog = first > 0 && last/first >= 50
 	}
@@ -52,10 +53,13 @@ func (v *view) addSystem(facet *figure.Facet, panel experiments.Setting, system 
 				continue
 			}
 			s.Name, s.Hue, s.Style = hue+", "+placeName(on), hue, figure.Points
-			if on == experiments.OnChain {
+			switch {
+			case v.xNames() != nil:
+				s.Style = figure.Bars
+			case on == experiments.OnChain:
 				s.Style = figure.Line
-			} else if len(v.results.Plan.On) == 1 {
-				s.Style = figure.LinePoints
+			case len(v.results.Plan.On) == 1:
+				s.Name, s.Style = hue, figure.LinePoints
 			}
 			facet.Series = append(facet.Series, s)
 		}
@@ -80,8 +84,8 @@ func (v *view) line(panel, kind experiments.Setting, system, on string) figure.S
 	})
 	for _, r := range rows {
 		for _, set := range r.Point.Swept {
-			if x, ok := number(set); ok && set.Path == v.x {
-				s.X = append(s.X, x)
+			if set.Path == v.x {
+				s.X = append(s.X, v.position(set))
 				s.Y = append(s.Y, r.Mean[v.y])
 				s.Low = append(s.Low, r.Mean[v.y]-r.CI95[v.y])
 				s.High = append(s.High, r.Mean[v.y]+r.CI95[v.y])

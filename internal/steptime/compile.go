@@ -21,6 +21,12 @@ type compiled struct {
 	rows        *rowPrice
 	launchUnits int64
 	serialUnits int64
+	valid       Range
+}
+
+// InRange implements [Ranged].
+func (c *compiled) InRange(requests, rows, contextTokens int) bool {
+	return c.valid.holds(requests, rows, contextTokens)
 }
 
 // plane is the table at one number of extra rows.
@@ -46,7 +52,7 @@ type rowPrice struct {
 }
 
 // Compile turns the profile into integers. The result is safe for concurrent
-// use. It panics on a profile that fails [Profile.Check].
+// use and a [Ranged]. It panics on a profile that fails [Profile.Check].
 //
 // Time is linear in context and in requests between grid points; below the first
 // context it stays flat; beyond the last context, requests or rows it follows the
@@ -59,6 +65,7 @@ func (p *Profile) Compile() StepTime {
 		extraRows:   []int64{0},
 		launchUnits: mustUnits(p.CPU.LaunchMs),
 		serialUnits: mustUnits(p.CPU.SerialMs),
+		valid:       p.Valid,
 	}
 	if len(p.Table.ExtraRows) > 0 {
 		c.extraRows = int64s(p.Table.ExtraRows)
