@@ -115,7 +115,7 @@ var keys = []key{
 	{path: "plot.y", kind: kindString, doc: "a figure,"},
 	{path: "plot.series", kind: kindString, doc: "a swept key, or system,"},
 	{path: "plot.facet", kind: kindString, doc: "the same,"},
-	{path: "plot.kind", kind: kindString, oneOf: choices("line", "bar", "heat"), doc: "line, bar or heat"},
+	{path: "plot.kind", kind: kindString, oneOf: choices("line", "bar", "heat", "loss"), doc: "line, bar, heat (gain over B = 1) or loss (against the best B)"},
 
 	{path: "published.source", kind: kindString, doc: "who published figures to print beside ours"},
 	{path: "published.figure", kind: kindString, doc: "which figure; default: that of the plot"},

@@ -45,7 +45,7 @@ func (s *setup) chain() (config dtmc.Config, reason string) {
 	}
 	config = dtmc.Config{
 		Home:         s.home,
-		RoutedKept:   s.spec.Routing.KeepToken,
+		RoutedKept:   s.algorithm.Send(algorithms.Departure{From: s.home, To: (s.home + 1) % len(s.models), Home: s.home}, &algorithms.PeerReq{}),
 		Users:        w.Concurrency,
 		Rule:         s.rule,
 		Thresholds:   s.thresholds,

@@ -25,6 +25,14 @@ func (v *view) answers() []string {
 		}
 		return out
 	}
+	if _, ok := number(v.firstX()); ok && v.xNames() == nil && v.series == "" {
+		for _, panel := range v.panels() {
+			if a := v.answerCourse(panel); a != "" {
+				out = append(out, a)
+			}
+		}
+		return out
+	}
 	for _, panel := range v.panels() {
 		if a := v.answerBest(panel); a != "" {
 			out = append(out, a)
@@ -66,8 +74,46 @@ func (v *view) answerB(panel experiments.Setting) string {
 	return unbroken(b.String() + ".")
 }
 
+// firstX is the first value of X; the zero Setting if X is not swept.
+func (v *view) firstX() experiments.Setting {
+	if xs := v.values(v.x); len(xs) > 0 {
+		return xs[0]
+	}
+	return experiments.Setting{}
+}
+
+// answerCourse says how the plotted figure of each system goes from the first X
+// to the last.
+func (v *view) answerCourse(panel experiments.Setting) string {
+	var parts []string
+	for _, system := range v.results.Plan.Systems {
+		s := v.line(panel, experiments.Setting{}, system, v.bestPlace())
+		if len(s.Y) < 2 {
+			continue
+		}
+		first, last := s.Y[0], s.Y[len(s.Y)-1]
+		change := percent(last/first - 1)
+		if last >= 3*first {
+			change = fmt.Sprintf("× %.1f", last/first)
+		}
+		parts = append(parts, fmt.Sprintf("%s %s → %s (%s)", system, short(first), short(last), change))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	xs := v.values(v.x)
+	head := fmt.Sprintf("%s, %s from %s to %s", figureLabel(v.results.Figures[v.y].Name), v.axisName(v.x), xs[0].Text(), xs[len(xs)-1].Text())
+	if panel.Path != "" {
+		head = v.name(panel) + ": " + head
+	}
+	return unbroken(head + ": " + strings.Join(parts, ", ") + ".")
+}
+
 // answerBest names the system with the best plotted figure in a panel.
 func (v *view) answerBest(panel experiments.Setting) string {
+	if v.xNames() != nil {
+		return v.answerCombination(panel)
+	}
 	lowIsGood := strings.Contains(v.results.Figures[v.y].Name, "_ms")
 	var parts []string
 	best, bestY := "", math.NaN()
@@ -90,6 +136,27 @@ func (v *view) answerBest(panel experiments.Setting) string {
 		head = v.name(panel) + ": "
 	}
 	return unbroken(fmt.Sprintf("%s%s is best in %s: %s.", head, best, figureLabel(v.results.Figures[v.y].Name), strings.Join(parts, ", ")))
+}
+
+// answerCombination names the X and series with the highest plotted figure.
+func (v *view) answerCombination(panel experiments.Setting) string {
+	rows := v.pick(func(r *experiments.Row) bool {
+		return r.On == v.bestPlace() && v.inPanel(r, panel) && !math.IsNaN(r.Mean[v.y])
+	})
+	if len(rows) == 0 {
+		return ""
+	}
+	best := rows[0]
+	for _, r := range rows[1:] {
+		if r.Mean[v.y] > best.Mean[v.y] {
+			best = r
+		}
+	}
+	var names []string
+	for _, s := range best.Point.Swept {
+		names = append(names, v.name(s))
+	}
+	return unbroken(fmt.Sprintf("highest %s: %s with %s.", figureLabel(v.results.Figures[v.y].Name), short(best.Mean[v.y]), strings.Join(names, ", ")))
 }
 
 // unbroken keeps a number, its sign and its unit on one line.

@@ -162,16 +162,24 @@ func (v *view) name(s experiments.Setting) string {
 			return "p = " + short(1-m[spec.Home][spec.Home])
 		}
 	}
-	return v.axisName(s.Path) + " = " + strings.Trim(s.Text(), `"`)
+	text := strings.Trim(s.Text(), `"`)
+	if strings.HasSuffix(s.Path, ".profile") {
+		text = text[strings.LastIndexByte(text, '/')+1:]
+	}
+	return v.axisName(s.Path) + " = " + text
 }
 
 // axisName names a swept path on an axis or in a table.
 func (v *view) axisName(path string) string {
-	if model, ok := strings.CutSuffix(strings.TrimPrefix(path, "models."), ".B"); ok {
-		if len(v.models) == 2 && model == v.models[1] {
+	if rest, ok := strings.CutPrefix(path, "models."); ok {
+		model, key, _ := strings.Cut(rest, ".")
+		switch {
+		case key == "profile":
+			return model
+		case key == "B" && len(v.models) == 2 && model == v.models[1]:
 			return "B"
 		}
-		return "B of " + model
+		return strings.ReplaceAll(key, "_", " ") + " of " + model
 	}
 	switch path {
 	case "routing.matrix":

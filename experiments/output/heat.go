@@ -8,14 +8,19 @@ import (
 )
 
 // heat draws, for one place, what each threshold gains over B = 1 (or, where X
-// is not a threshold, over the first X) in each row of the facet.
+// is not a threshold, over the first X) in each row of the facet; or, for the
+// kind loss, what it loses against the best of the row.
 func (v *view) heat(system, on string) *figure.Heatmap {
 	xs, ys := v.values(v.x), v.panels()
 	h := &figure.Heatmap{
 		Title: "Throughput over B = 1, " + placeName(on), XLabel: v.xLabel(), YLabel: v.axisName(v.facet),
 		ValueLabel: "gain (%)", Decimals: 1, Sign: true, Best: true, Limit: 25, About: v.results.Plan.Question,
 	}
-	if !isThreshold(v.x) {
+	loss := v.results.Plan.Plot.Kind == "loss"
+	switch {
+	case loss:
+		h.Title, h.ValueLabel = "Throughput against the best B, "+placeName(on), "loss (%)"
+	case !isThreshold(v.x):
 		h.Title = "Throughput over the first column, " + placeName(on)
 	}
 	for _, x := range xs {
@@ -32,8 +37,12 @@ func (v *view) heat(system, on string) *figure.Heatmap {
 				continue
 			}
 			n, _ := number(x)
+			base := c.points[0]
+			if loss {
+				base = c.best()
+			}
 			if p, ok := c.at(n); ok {
-				row[i] = 100 * (p.tokPerS/c.points[0].tokPerS - 1)
+				row[i] = 100 * (p.tokPerS/base.tokPerS - 1)
 			}
 		}
 		h.Values = append(h.Values, row)

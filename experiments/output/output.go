@@ -111,11 +111,11 @@ func (v *view) draw() ([]drawn, error) {
 		}
 		list = append(list, named{plan.Name + "-gantt", "Who runs when under each system.", g},
 			named{plan.Name, "", v.bars()})
-	case plan.Plot.Kind == "heat" && v.facet != "":
+	case (plan.Plot.Kind == "heat" || plan.Plot.Kind == "loss") && v.facet != "":
 		for _, on := range plan.On {
 			list = append(list, named{plan.Name + "-" + on, "", v.heat(experiments.SystemTokenRouter, on)})
 		}
-	case plan.Plot.Kind == "bar" || v.x == bySystem:
+	case v.x == bySystem:
 		list = append(list, named{plan.Name, "", v.bars()})
 	default:
 		list = append(list, named{plan.Name, "", v.lines()})

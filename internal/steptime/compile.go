@@ -8,8 +8,8 @@ const (
 	slopeBits = 12
 	// attentionBits is the fraction of attention in ns per row and token.
 	attentionBits = 40
-	// keptLeast and keptMost bound the numbers of requests whose nodes are kept;
-	// beyond them the nodes are worked out at each call, to the same values.
+	// keptLeast and keptMost bound the numbers of requests and rows whose times are kept;
+	// beyond them they are worked out at each call, to the same values.
 	keptLeast = 256
 	keptMost  = 4096
 )
@@ -48,7 +48,8 @@ type node struct {
 type rowPrice struct {
 	rows      []int64
 	units     []int64
-	attention int64 // 2^-40 ns per row and token
+	kept      []int64 // by rows; [0] is not used
+	attention int64   // 2^-40 ns per row and token
 }
 
 // Compile turns the profile into integers. The result is safe for concurrent
@@ -80,6 +81,10 @@ func (p *Profile) Compile() StepTime {
 		}
 		for _, ms := range p.Rows.Ms {
 			c.rows.units = append(c.rows.units, mustUnits(ms))
+		}
+		c.rows.kept = make([]int64, min(c.rows.rows[len(c.rows.rows)-1], keptMost)+1)
+		for rows := range c.rows.kept[1:] {
+			c.rows.kept[rows+1] = c.rows.between(int64(rows + 1))
 		}
 	}
 	return c
@@ -222,6 +227,13 @@ func (r *rowPrice) extra(requests, rows, contextTokens int64) int64 {
 
 // at is the time of what depends on the number of rows alone.
 func (r *rowPrice) at(rows int64) int64 {
+	if rows < int64(len(r.kept)) {
+		return r.kept[rows]
+	}
+	return r.between(rows)
+}
+
+func (r *rowPrice) between(rows int64) int64 {
 	last := len(r.rows) - 1
 	for i, value := range r.rows {
 		switch {

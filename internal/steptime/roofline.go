@@ -78,6 +78,9 @@ func (r Roofline) Profile() (*Profile, error) {
 	p.Variant, p.CPU = r.Variant, cpu
 	p.Notes += "\n\n" + cpuNote + "\n"
 	p.Name = p.title()
+	if found := p.check(); found != nil { // a shape far beyond any model's
+		return wrong("config", fmt.Errorf("is %q, whose steps cannot be priced: %w", r.Config, found))
+	}
 	return p, nil
 }
 

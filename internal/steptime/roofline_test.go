@@ -1,6 +1,7 @@
 package steptime
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 
 	"github.com/tokenrouter/tokenrouter/internal/modelconfig"
 )
@@ -140,6 +142,49 @@ func TestRangedCounts(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { st.InRange(8, 8, 9000); st.Ns(8, 8, 9000) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// Any shape that is read is refused with a reason, or priced by a valid profile
+// in which more layers take longer.
+func TestRooflineOfAnyShape(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		kv := rapid.IntRange(1, 64).Draw(t, "kv")
+		shape := map[string]any{
+			"model_type": "llama", "torch_dtype": "float16",
+			"num_key_value_heads": kv, "num_attention_heads": kv * rapid.IntRange(1, 16).Draw(t, "group"),
+			"head_dim": rapid.IntRange(1, 512).Draw(t, "head dim"), "hidden_size": rapid.IntRange(1, 1<<17).Draw(t, "hidden"),
+			"intermediate_size": rapid.IntRange(1, 1<<18).Draw(t, "intermediate"), "vocab_size": rapid.IntRange(1, 1<<20).Draw(t, "vocab"),
+		}
+		r := Roofline{
+			GPU: rapid.SampledFrom(GPUs()).Draw(t, "gpu"), Config: filepath.Join(dir, "config.json"), TP: rapid.IntRange(1, 16).Draw(t, "tp"),
+			Engine: rapid.SampledFrom(Engines()).Draw(t, "engine"), Variant: VariantEager,
+		}
+		layers := rapid.IntRange(1, 400).Draw(t, "layers")
+		var before int64
+		for _, shape["num_hidden_layers"] = range []int{layers, layers + 1} {
+			text, err := json.Marshal(shape)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(r.Config, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p, err := r.Profile()
+			var wrong *RooflineError
+			if err != nil && !errors.As(err, &wrong) {
+				t.Fatalf("refused without a field: %v", err)
+			}
+			if err != nil {
+				return
+			}
+			took := p.Compile().Ns(7, 60, 9000)
+			if took <= before {
+				t.Fatalf("%d ns with a layer more, %d before", took, before)
+			}
+			before = took
+		}
+	})
 }
 
 // One step added up by hand: Qwen3-8B reads 193 M weights a layer in four GEMMs.

@@ -62,7 +62,7 @@ between these two.`, o.requests, o.context, us[i][k], us[i][k-1], us[i][k+1], us
 		m.notes = append(m.notes, "Attention not measured for these heads, so taken from other query heads over as many KV heads (equal within 5 %\nwherever both were measured), at requests x tokens: "+wrapped(borrowed)+".")
 	}
 	if len(extended) > 0 {
-		m.notes = append(m.notes, "Attention not measured at all (that KV does not fit beside the weights), so drawn on in a straight line from the\nstretch of contexts before, at requests x tokens: "+wrapped(extended)+".")
+		m.notes = append(m.notes, "Attention not measured at all (with most models that KV does not fit beside the weights), so drawn on in a straight\nline from the contexts before, at requests x tokens: "+wrapped(extended)+".")
 	}
 	return us
 }
