@@ -125,7 +125,8 @@ type Request struct {
 	SharedSeed   uint64 // instead of Seed
 }
 
-// Observer sees a run as it goes. Its slices are valid during the call only.
+// Observer sees a run as it goes. Its slices are valid during the call only. If
+// it has a method Enough() bool too, the run ends when that says so.
 type Observer interface {
 	// Stepped tells of a step that ended: the requests in it, how many rows
 	// they fed, and the threshold in force when it started.

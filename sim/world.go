@@ -173,9 +173,10 @@ func (w *world) run() {
 	}
 	w.instant()
 	limit := w.cfg.Workload.DurationNs
+	watcher, tires := w.cfg.Observer.(interface{ Enough() bool })
 	for {
 		next := w.next()
-		if next == never || limit > 0 && next > limit {
+		if next == never || limit > 0 && next > limit || tires && watcher.Enough() {
 			break
 		}
 		w.nowNs = next
