@@ -42,10 +42,10 @@ type Record struct {
 	Values []float64 // in the order of Figures; nil unless the status is ok
 }
 
-func newRecord(o Outcome, models int) Record {
+func newRecord(o Outcome, models, classes int) Record {
 	r := Record{Status: o.Status, Reason: o.Reason}
 	if o.Status == StatusOK {
-		r.Values = figureValues(&o.Summary, models, o.Large)
+		r.Values = figureValues(&o.Summary, models, classes, o.Large)
 	}
 	return r
 }
