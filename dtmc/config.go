@@ -65,6 +65,11 @@ type Config struct {
 	Thresholds scheduler.Thresholds // nil = 1 for every model
 	HandoffNs  int64                // must be 0, see NotApplicable
 
+	// Interference[i][j], at least 1, is how many times longer the work of a step
+	// of model i takes while a step of model j is in flight; the factors of all
+	// others in flight multiply. nil = none. The diagonal is not read.
+	Interference [][]float64
+
 	// PromptTokens + OutputTokens/2 is the context of every request, tokens.
 	PromptTokens, OutputTokens int
 

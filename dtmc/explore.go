@@ -21,6 +21,7 @@ type chain struct {
 	turns          bool // rule.NeedsPeers()
 	inForce        []int
 	maxBatch       []int
+	toldApart      []bool
 	launches       [][]bool    // by model and ready requests; only for rules that take no turns
 	splits         [][][]split // by model and batch
 	maxStates      int
@@ -170,8 +171,8 @@ func (c *chain) decideTurns(key uint64, starting *[maxModels]bool) bool {
 	return some
 }
 
-// start puts the steps of the starting models from m on in flight. A step whose
-// length lies between two quanta takes either, so that its mean is exact.
+// start puts the steps of the starting models from m on in flight, with each of
+// the lengths that they can have.
 func (c *chain) start(m int, starting *[maxModels]bool, key uint64, p float64) {
 	l := &c.layout
 	for ; m < l.models; m++ {
@@ -179,13 +180,19 @@ func (c *chain) start(m int, starting *[maxModels]bool, key uint64, p float64) {
 			continue
 		}
 		b := min(l.waiting[m].get(key), c.maxBatch[m])
-		key += l.inFlight[m].add(b) - l.waiting[m].add(b)
-		d := c.quanta.steps[m][b]
-		if d.above > 0 {
-			c.start(m+1, starting, key+l.remaining[m].add(d.floor+1), p*d.above)
+		goOn := 0
+		if c.toldApart[m] {
+			goOn = l.remaining[m].get(key)
+			key = l.remaining[m].clear(key)
 		}
-		key += l.remaining[m].add(d.floor)
-		p *= 1 - d.above
+		key += l.inFlight[m].add(b) - l.waiting[m].add(b)
+		lengths := c.quanta.steps[m][goOn][b-goOn]
+		last := len(lengths) - 1
+		for _, x := range lengths[:last] {
+			c.start(m+1, starting, key+l.remaining[m].add(x.quanta), p*x.p)
+		}
+		key += l.remaining[m].add(lengths[last].quanta)
+		p *= lengths[last].p
 	}
 	c.reach(key, p)
 }

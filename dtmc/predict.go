@@ -29,7 +29,7 @@ type Prediction struct {
 	ContextTokens  int       // context of every request
 
 	BInForce   []int     // thresholds after Clamp, whether or not the rule reads them
-	DurationNs [][]int64 // step time by model and batch; [0] unused; shared, not to be written
+	DurationNs [][]int64 // mean step time by model and batch; [0] unused; shared, not to be written
 	QuantumNs  int64
 
 	States, Transitions int     // of the recurrent part that was solved
@@ -54,7 +54,7 @@ func Predict(cfg Config) (*Prediction, error) {
 type predictor struct {
 	cfg        *Config
 	visits     visits
-	durationNs [][]int64
+	durations  *durations
 	chain      chain
 	flow       flow
 	solver     solver
@@ -68,7 +68,7 @@ func newPredictor(cfg *Config, budget int) (*predictor, error) {
 	}
 	p := &predictor{cfg: cfg, visits: newVisits(cfg)}
 	var err error
-	if p.durationNs, err = stepTimes(cfg, &p.visits); err != nil {
+	if p.durations, err = newDurations(cfg, &p.visits); err != nil {
 		return nil, err
 	}
 	quantumNs := cfg.QuantumNs
@@ -76,7 +76,7 @@ func newPredictor(cfg *Config, budget int) (*predictor, error) {
 		if quantumNs, err = p.chooseQuantum(budget); err != nil {
 			return nil, err
 		}
-	} else if least := shortest(p.durationNs); quantumNs > least {
+	} else if least := p.durations.shortest(); quantumNs > least {
 		return nil, fmt.Errorf("dtmc: QuantumNs is %d but the shortest step takes %d ns: want at most that, or 0", quantumNs, least)
 	}
 	return p, p.setQuantum(quantumNs)
@@ -98,12 +98,13 @@ func (p *predictor) setQuantum(quantumNs int64) error {
 	for m := range k {
 		c.maxBatch[m] = p.cfg.maxBatch(m)
 	}
-	c.quanta = newQuanta(p.durationNs, quantumNs)
+	c.quanta = newQuanta(p.durations.steps, quantumNs)
+	c.toldApart = p.durations.toldApart
 	var err error
-	if c.layout, err = newLayout(k, c.users, c.quanta.largest, c.turns); err != nil {
+	if c.layout, err = newLayout(k, c.users, c.quanta.largest, c.turns, c.toldApart); err != nil {
 		return err
 	}
-	c.splits = newSplits(&c.layout, p.cfg.Routing, c.maxBatch)
+	c.splits = newSplits(&c.layout, &p.visits.moves, c.maxBatch, c.toldApart)
 	return nil
 }
 
@@ -221,7 +222,7 @@ func (p *predictor) describe(sol *solution) *Prediction {
 		RowsPerRequest:     append([]float64(nil), p.visits.rows...),
 		ContextTokens:      p.cfg.contextTokens(),
 		BInForce:           append([]int(nil), c.inForce...),
-		DurationNs:         p.durationNs,
+		DurationNs:         p.durations.mean,
 		QuantumNs:          c.quanta.quantumNs,
 		States:             len(f.keys),
 		Transitions:        len(f.col),
