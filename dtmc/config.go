@@ -21,6 +21,9 @@ const (
 	transitionsPerState = 40
 )
 
+// maxInterference bounds factors as the simulator does.
+const maxInterference = 1000
+
 // stochasticTolerance is how far a row of the matrix may be from summing to 1:
 // enough for probabilities written with ten decimals, far below any effect.
 const stochasticTolerance = 1e-9
@@ -114,6 +117,9 @@ func (c *Config) validate() error {
 	if err := validateRouting(c.Routing, k); err != nil {
 		return err
 	}
+	if err := validateInterference(c.Interference, k); err != nil {
+		return err
+	}
 	if c.Thresholds != nil {
 		if err := c.Thresholds.Validate(k); err != nil {
 			return fmt.Errorf("dtmc: %w", err)
@@ -139,6 +145,26 @@ func validateRouting(routing [][]float64, k int) error {
 		}
 		if math.Abs(sum-1) > stochasticTolerance {
 			return fmt.Errorf("dtmc: Routing[%d] sums to %v: want 1", i, sum)
+		}
+	}
+	return nil
+}
+
+func validateInterference(factors [][]float64, k int) error {
+	if factors == nil {
+		return nil
+	}
+	if len(factors) != k {
+		return fmt.Errorf("dtmc: Interference has %d rows for %d models", len(factors), k)
+	}
+	for i, row := range factors {
+		if len(row) != k {
+			return fmt.Errorf("dtmc: Interference[%d] has %d entries for %d models", i, len(row), k)
+		}
+		for j, f := range row {
+			if i != j && !(f >= 1 && f <= maxInterference) {
+				return fmt.Errorf("dtmc: Interference[%d][%d] is %v: want 1 (none) to %d", i, j, f, maxInterference)
+			}
 		}
 	}
 	return nil

@@ -100,6 +100,7 @@ func (p *predictor) setQuantum(quantumNs int64) error {
 	}
 	c.quanta = newQuanta(p.durations.steps, quantumNs)
 	c.toldApart = p.durations.toldApart
+	c.stretch = stretches(p.cfg.Interference)
 	var err error
 	if c.layout, err = newLayout(k, c.users, c.quanta.largest, c.turns, c.toldApart); err != nil {
 		return err
@@ -190,6 +191,7 @@ func (p *predictor) describe(sol *solution) *Prediction {
 	var tokens, quanta, forStep, forThreshold, forPeer float64
 	for i, x := range sol.pi {
 		key, dt := f.keys[i], f.quanta[i]
+		next := c.ahead(key)
 		tokens += x * f.tokens[i]
 		quanta += x * dt
 		for m := range k {
@@ -199,10 +201,9 @@ func (p *predictor) describe(sol *solution) *Prediction {
 			case b > 0:
 				forStep += waited
 				busy[m] += x * dt
-				if float64(l.remaining[m].get(key)) == dt {
-					steps[m] += x
-					batch[m] += x * float64(b)
-				}
+				ended := x * next.left[m].ends()
+				steps[m] += ended
+				batch[m] += ended * float64(b)
 			case c.turns:
 				forPeer += waited
 			default:

@@ -26,6 +26,10 @@ const refinements = 3
 // quantum, so the finest one that the budget allows is taken.
 func (p *predictor) chooseQuantum(budget int) (int64, error) {
 	least, common := p.durations.shortest(), p.durations.divisor()
+	apace := alike(stretches(p.cfg.Interference))
+	if !apace {
+		common = 1 // work is rounded at every completion, so no unit is exact
+	}
 	q := max(least/2, 1)
 	if least/common <= 2 {
 		q = common
@@ -40,8 +44,8 @@ func (p *predictor) chooseQuantum(budget int) (int64, error) {
 	// The remaining times of all busy models but the one that has just started
 	// vary, so the chain grows like a power of the number of quanta.
 	power := float64(max(p.visited()-1, 1))
-	if p.durations.vary() {
-		power++ // and so do the lengths of a step
+	if !apace || p.durations.vary() {
+		power++ // and so do the lengths of a step, or the rest of the one that goes on
 	}
 	expected := float64(size) * math.Pow(float64(q)/float64(common), power)
 	if power > 1 || expected <= 8*float64(budget) { // whole quanta need fewer: no step has two lengths

@@ -37,8 +37,6 @@ func (s *setup) chain() (config dtmc.Config, reason string) {
 		return config, "the chain has no visits that read all tokens again"
 	case s.queryShare != nil:
 		return config, "the chain has no requests that stay at one model each"
-	case s.interference() != nil:
-		return config, "the chain has no models that slow each other down"
 	}
 	if w.Kind != KindSteady {
 		return config, "the chain has requests that never end: workload.kind steady, not " + w.Kind
@@ -49,6 +47,7 @@ func (s *setup) chain() (config dtmc.Config, reason string) {
 		Users:        w.Concurrency,
 		Rule:         s.rule,
 		Thresholds:   s.thresholds,
+		Interference: s.interference(),
 		HandoffNs:    ns(s.spec.HandoffMs * 1e6),
 		PromptTokens: int(w.PromptTokens.Mean()),
 		OutputTokens: int(w.OutputTokens.Mean()),
