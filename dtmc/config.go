@@ -47,10 +47,16 @@ type Model struct {
 	Name       string            // for messages only
 	Time       steptime.StepTime // length of a step
 	MaxRunning int               // most requests in one step; 0 = no limit
+
+	// ChunkTokens is the most rows of one step; 0 = no limit. The chain takes
+	// more rows as one step that lasts as long as the extra ones make all of its
+	// chunks last.
+	ChunkTokens int
 }
 
 // Config describes a steady system: Users requests that never end and that all
-// entered at model Home.
+// entered at model Home; or, if Closed, users who each send the next request
+// when the last has ended.
 type Config struct {
 	Models []Model
 	Home   int
@@ -73,8 +79,15 @@ type Config struct {
 	// others in flight multiply. nil = none. The diagonal is not read.
 	Interference [][]float64
 
-	// PromptTokens + OutputTokens/2 is the context of every request, tokens.
+	// PromptTokens + OutputTokens/2 is the context of every request, tokens: the
+	// mean over a request's life.
 	PromptTokens, OutputTokens int
+
+	// Closed lets every visible token end its request with probability
+	// 1/OutputTokens. The user's next request then enters at home, where its
+	// first step feeds the prompt; its first step at each other model feeds the
+	// prompt and all that is written by then.
+	Closed bool
 
 	// QuantumNs is the unit of time of the chain; 0 lets the chain choose. It
 	// must not exceed the shortest step.
@@ -99,6 +112,10 @@ func (c *Config) validate() error {
 		return errors.New("dtmc: Rule is nil: give one, e.g. scheduler.Delayed{}")
 	case c.PromptTokens < 0 || c.OutputTokens < 0:
 		return fmt.Errorf("dtmc: PromptTokens %d, OutputTokens %d: want at least 0", c.PromptTokens, c.OutputTokens)
+	case c.Closed && c.OutputTokens < 1:
+		return fmt.Errorf("dtmc: OutputTokens is %d: requests of a closed system end, so want at least 1", c.OutputTokens)
+	case c.Closed && c.PromptTokens < 1:
+		return fmt.Errorf("dtmc: PromptTokens is %d: requests of a closed system begin, so want at least 1", c.PromptTokens)
 	case c.QuantumNs < 0:
 		return fmt.Errorf("dtmc: QuantumNs is %d: want 0 (chosen) or more", c.QuantumNs)
 	case c.HandoffNs < 0:
@@ -109,6 +126,9 @@ func (c *Config) validate() error {
 	for i, m := range c.Models {
 		if m.Time == nil {
 			return fmt.Errorf("dtmc: Models[%d] (%s): Time is nil", i, m.Name)
+		}
+		if m.ChunkTokens < 0 {
+			return fmt.Errorf("dtmc: Models[%d] (%s): ChunkTokens is %d: want 0 (no limit) or more", i, m.Name, m.ChunkTokens)
 		}
 		if m.MaxRunning < 0 {
 			return fmt.Errorf("dtmc: Models[%d] (%s): MaxRunning is %d: want 0 (no limit) or more", i, m.Name, m.MaxRunning)
@@ -185,7 +205,7 @@ func (c *Config) applicable() error {
 	if maxDelayNs > 0 {
 		return NotApplicable{fmt.Sprintf("MaxDelay of %d ns depends on how long the oldest request has waited, which the chain's state does not hold; use the simulator", maxDelayNs)}
 	}
-	classes := closedClasses(c.Routing, c.Home)
+	classes := closedClasses(newMoves(c).matrix(), c.Home)
 	if len(classes) > 1 {
 		return NotApplicable{"the routing matrix lets a request end up in one of several groups of models for ever (" +
 			c.names(classes) + "), so its long-run throughput depends on chance"}

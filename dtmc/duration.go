@@ -77,7 +77,20 @@ type timer struct {
 }
 
 func (t *timer) ns(requests, rows int) float64 {
-	ns := t.c.Models[t.model].Time.Ns(requests, max(rows, requests), requests*t.contextTokens)
+	rows = max(rows, requests)
+	chunk := max(t.c.Models[t.model].ChunkTokens, requests)
+	if t.c.Models[t.model].ChunkTokens == 0 || rows <= chunk {
+		return t.stepNs(requests, rows)
+	}
+	// Every further step of the chunks serves the others too, as one that the
+	// chain counts does: so it adds what its rows add to such a step.
+	further := (rows - 1) / chunk
+	decode := t.stepNs(requests, requests)
+	return float64(further)*(t.stepNs(requests, chunk)-decode) + t.stepNs(requests, max(requests, rows-further*chunk))
+}
+
+func (t *timer) stepNs(requests, rows int) float64 {
+	ns := t.c.Models[t.model].Time.Ns(requests, rows, requests*t.contextTokens)
 	if ns < 1 {
 		t.zeroAt, t.zeroNs = requests, ns
 	}

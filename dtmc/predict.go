@@ -28,6 +28,11 @@ type Prediction struct {
 	RowsPerRequest []float64 // mean rows of one request's step, r(i); 1 if never visited
 	ContextTokens  int       // context of every request
 
+	// PrefillRows are the rows with which first visits of one request read its
+	// prompt and, away from home, what is written by then: added to the steps of
+	// a closed system; 0 in a steady one.
+	PrefillRows []float64
+
 	BInForce   []int     // thresholds after Clamp, whether or not the rule reads them
 	DurationNs [][]int64 // mean step time by model and batch; [0] unused; shared, not to be written
 	QuantumNs  int64
@@ -105,7 +110,7 @@ func (p *predictor) setQuantum(quantumNs int64) error {
 	if c.layout, err = newLayout(k, c.users, c.quanta.largest, c.turns, c.toldApart); err != nil {
 		return err
 	}
-	c.splits = newSplits(&c.layout, &p.visits.moves, c.maxBatch, c.toldApart)
+	c.splits = newSplits(&c.layout, p.visits.moves, c.maxBatch, c.toldApart)
 	return nil
 }
 
@@ -221,6 +226,7 @@ func (p *predictor) describe(sol *solution) *Prediction {
 		WaitingThresholdMs: forThreshold * perToken,
 		WaitingPeerMs:      forPeer * perToken,
 		RowsPerRequest:     append([]float64(nil), p.visits.rows...),
+		PrefillRows:        append([]float64(nil), p.visits.prefill...),
 		ContextTokens:      p.cfg.contextTokens(),
 		BInForce:           append([]int(nil), c.inForce...),
 		DurationNs:         p.durations.mean,

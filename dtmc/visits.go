@@ -50,10 +50,34 @@ type moves struct {
 	stay    []float64   // by model: it goes on there, with one row
 	to      [][]float64 // it comes to a model and feeds what it has not seen there
 	written []int       // visible tokens of a step that leaves the model: 0 or 1
+	ends    []float64   // its request ends and the next one comes to home, by model
 }
 
-func newMoves(c *Config) moves {
-	m := moves{home: c.Home}
+// newMoves lets requests of a closed system end: to[home] then includes the next
+// ones.
+func newMoves(c *Config) *moves {
+	m := endlessMoves(c)
+	for i, to := range m.to {
+		ends := 0.0
+		if c.Closed {
+			each := 1 / float64(c.OutputTokens)
+			ends = m.stay[i] * each
+			m.stay[i] -= ends
+			for j, p := range to {
+				if m.written[i] == 1 {
+					ends += p * each
+					to[j] -= p * each
+				}
+			}
+			to[m.home] += ends
+		}
+		m.ends = append(m.ends, ends)
+	}
+	return m
+}
+
+func endlessMoves(c *Config) *moves {
+	m := &moves{home: c.Home}
 	for i, row := range c.Routing {
 		to := append([]float64(nil), row...)
 		m.stay = append(m.stay, to[i])
@@ -82,12 +106,13 @@ func (m *moves) matrix() [][]float64 {
 // timing: the share of its steps that it spends in each model, the visible
 // tokens of one step, and the rows that one step must feed.
 type visits struct {
-	moves
+	*moves
 	share      []float64 // of a request's steps, by model; sums to 1
 	tokens     []float64 // visible tokens of one step of a request, by model
 	rows       []float64 // mean rows of one step of a request, by model; 1 if never visited
 	tokenShare []float64 // of visible tokens, by model
 	laws       []*rowLaw // rows of the first step of a stay; nil if stays never begin
+	prefill    []float64 // rows that the first visits of a request feed, by model
 }
 
 // newVisits solves share = share · routing on the one closed class. Over a long
@@ -102,6 +127,7 @@ func newVisits(c *Config) visits {
 		rows:       make([]float64, k),
 		tokenShare: make([]float64, k),
 		laws:       make([]*rowLaw, k),
+		prefill:    make([]float64, k),
 	}
 	matrix := v.matrix()
 	class := closedClasses(matrix, c.Home)[0]
@@ -125,13 +151,14 @@ func newVisits(c *Config) visits {
 	}
 	for i := range k {
 		v.rows[i] = 1
-		if v.share[i] > 0 {
+		if begins := 1 - v.stay[i]; v.share[i] > 0 && begins > 0 && !c.Closed {
 			v.rows[i] = total / v.share[i]
-			if begins := 1 - v.stay[i]; begins > 0 {
-				v.laws[i] = gapLaw(&v.moves, i, (v.rows[i]-v.stay[i])/begins)
-			}
+			v.laws[i] = gapLaw(v.moves, i, (v.rows[i]-v.stay[i])/begins)
 		}
 		v.tokenShare[i] /= total
+	}
+	if c.Closed {
+		v.closedLaws(c)
 	}
 	return v
 }
