@@ -114,7 +114,7 @@ func (v *view) answerBest(panel experiments.Setting) string {
 	if v.xNames() != nil {
 		return v.answerCombination(panel)
 	}
-	lowIsGood := strings.Contains(v.results.Figures[v.y].Name, "_ms")
+	lowIsGood := lowIsGood(v.results.Figures[v.y].Name)
 	var parts []string
 	best, bestY := "", math.NaN()
 	for _, system := range v.results.Plan.Systems {
