@@ -29,7 +29,7 @@ func TestOneUserIsARenewalProcess(t *testing.T) {
 					rows := [2]float64{tokens / home, tokens / away}
 					var ms [2]float64
 					for m, base := range []float64{3.7, 29.3} {
-						ms[m] = base + .01*float64(m+1)*max(1, math.Round(rows[m]))
+						ms[m] = base + .01*float64(m+1)*rows[m]
 					}
 					want := 1e3 * tokens / (home*ms[0] + away*ms[1])
 					got := mustPredict(t, cfg)

@@ -21,6 +21,9 @@ const (
 	transitionsPerState = 40
 )
 
+// maxInterference bounds factors as the simulator does.
+const maxInterference = 1000
+
 // stochasticTolerance is how far a row of the matrix may be from summing to 1:
 // enough for probabilities written with ten decimals, far below any effect.
 const stochasticTolerance = 1e-9
@@ -44,10 +47,16 @@ type Model struct {
 	Name       string            // for messages only
 	Time       steptime.StepTime // length of a step
 	MaxRunning int               // most requests in one step; 0 = no limit
+
+	// ChunkTokens is the most rows of one step; 0 = no limit. The chain takes
+	// more rows as one step that lasts as long as the extra ones make all of its
+	// chunks last.
+	ChunkTokens int
 }
 
 // Config describes a steady system: Users requests that never end and that all
-// entered at model Home.
+// entered at model Home; or, if Closed, users who each send the next request
+// when the last has ended.
 type Config struct {
 	Models []Model
 	Home   int
@@ -65,8 +74,20 @@ type Config struct {
 	Thresholds scheduler.Thresholds // nil = 1 for every model
 	HandoffNs  int64                // must be 0, see NotApplicable
 
-	// PromptTokens + OutputTokens/2 is the context of every request, tokens.
+	// Interference[i][j], at least 1, is how many times longer the work of a step
+	// of model i takes while a step of model j is in flight; the factors of all
+	// others in flight multiply. nil = none. The diagonal is not read.
+	Interference [][]float64
+
+	// PromptTokens + OutputTokens/2 is the context of every request, tokens: the
+	// mean over a request's life.
 	PromptTokens, OutputTokens int
+
+	// Closed lets every visible token end its request with probability
+	// 1/OutputTokens. The user's next request then enters at home, where its
+	// first step feeds the prompt; its first step at each other model feeds the
+	// prompt and all that is written by then.
+	Closed bool
 
 	// QuantumNs is the unit of time of the chain; 0 lets the chain choose. It
 	// must not exceed the shortest step.
@@ -91,6 +112,10 @@ func (c *Config) validate() error {
 		return errors.New("dtmc: Rule is nil: give one, e.g. scheduler.Delayed{}")
 	case c.PromptTokens < 0 || c.OutputTokens < 0:
 		return fmt.Errorf("dtmc: PromptTokens %d, OutputTokens %d: want at least 0", c.PromptTokens, c.OutputTokens)
+	case c.Closed && c.OutputTokens < 1:
+		return fmt.Errorf("dtmc: OutputTokens is %d: requests of a closed system end, so want at least 1", c.OutputTokens)
+	case c.Closed && c.PromptTokens < 1:
+		return fmt.Errorf("dtmc: PromptTokens is %d: requests of a closed system begin, so want at least 1", c.PromptTokens)
 	case c.QuantumNs < 0:
 		return fmt.Errorf("dtmc: QuantumNs is %d: want 0 (chosen) or more", c.QuantumNs)
 	case c.HandoffNs < 0:
@@ -102,11 +127,17 @@ func (c *Config) validate() error {
 		if m.Time == nil {
 			return fmt.Errorf("dtmc: Models[%d] (%s): Time is nil", i, m.Name)
 		}
+		if m.ChunkTokens < 0 {
+			return fmt.Errorf("dtmc: Models[%d] (%s): ChunkTokens is %d: want 0 (no limit) or more", i, m.Name, m.ChunkTokens)
+		}
 		if m.MaxRunning < 0 {
 			return fmt.Errorf("dtmc: Models[%d] (%s): MaxRunning is %d: want 0 (no limit) or more", i, m.Name, m.MaxRunning)
 		}
 	}
 	if err := validateRouting(c.Routing, k); err != nil {
+		return err
+	}
+	if err := validateInterference(c.Interference, k); err != nil {
 		return err
 	}
 	if c.Thresholds != nil {
@@ -139,6 +170,26 @@ func validateRouting(routing [][]float64, k int) error {
 	return nil
 }
 
+func validateInterference(factors [][]float64, k int) error {
+	if factors == nil {
+		return nil
+	}
+	if len(factors) != k {
+		return fmt.Errorf("dtmc: Interference has %d rows for %d models", len(factors), k)
+	}
+	for i, row := range factors {
+		if len(row) != k {
+			return fmt.Errorf("dtmc: Interference[%d] has %d entries for %d models", i, len(row), k)
+		}
+		for j, f := range row {
+			if i != j && !(f >= 1 && f <= maxInterference) {
+				return fmt.Errorf("dtmc: Interference[%d][%d] is %v: want 1 (none) to %d", i, j, f, maxInterference)
+			}
+		}
+	}
+	return nil
+}
+
 // applicable reports what the chain's state cannot express.
 func (c *Config) applicable() error {
 	if c.HandoffNs > 0 {
@@ -154,7 +205,7 @@ func (c *Config) applicable() error {
 	if maxDelayNs > 0 {
 		return NotApplicable{fmt.Sprintf("MaxDelay of %d ns depends on how long the oldest request has waited, which the chain's state does not hold; use the simulator", maxDelayNs)}
 	}
-	classes := closedClasses(c.Routing, c.Home)
+	classes := closedClasses(newMoves(c).matrix(), c.Home)
 	if len(classes) > 1 {
 		return NotApplicable{"the routing matrix lets a request end up in one of several groups of models for ever (" +
 			c.names(classes) + "), so its long-run throughput depends on chance"}

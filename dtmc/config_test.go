@@ -31,6 +31,10 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"sum", func(c *Config) { c.Routing[0] = []float64{.5, .4} }, "Routing[0] sums to 0.9"},
 		{"negative", func(c *Config) { c.Routing[0] = []float64{1.5, -.5} }, "Routing[0][0] is 1.5"},
 		{"NaN", func(c *Config) { c.Routing[0][1] = math.NaN() }, "Routing[0][1] is NaN"},
+		{"factors", func(c *Config) { c.Interference = [][]float64{{1, 1}} }, "Interference has 1 rows"},
+		{"factors of a model", func(c *Config) { c.Interference = [][]float64{{1, 1}, {1}} }, "Interference[1] has 1 entries"},
+		{"factor", func(c *Config) { c.Interference = [][]float64{{1, .9}, {1, 1}} }, "Interference[0][1] is 0.9"},
+		{"factor NaN", func(c *Config) { c.Interference = [][]float64{{1, 1}, {math.NaN(), 1}} }, "Interference[1][0] is NaN"},
 		{"thresholds", func(c *Config) { c.Thresholds = scheduler.Thresholds{{1}} }, "1 entries for 2 models"},
 		{"threshold", func(c *Config) { c.Thresholds = scheduler.Thresholds{{1, 0}} }, "want at least 1"},
 	} {

@@ -21,6 +21,8 @@ type chain struct {
 	turns          bool // rule.NeedsPeers()
 	inForce        []int
 	maxBatch       []int
+	toldApart      []bool
+	stretch        [][]float64 // by model and set of models in flight; nil without interference
 	launches       [][]bool    // by model and ready requests; only for rules that take no turns
 	splits         [][][]split // by model and batch
 	maxStates      int
@@ -68,42 +70,150 @@ func (c *chain) explore(other int) error {
 	return c.err
 }
 
-// sojourn is the quanta until the next completion.
-func (c *chain) sojourn(key uint64) int {
-	least := math.MaxInt
-	for m := range c.layout.models {
-		if c.layout.inFlight[m].get(key) > 0 {
-			least = min(least, c.layout.remaining[m].get(key))
+// ahead is what happens up to the next completion of a state: how many quanta
+// pass, and what is left of each step in flight.
+type ahead struct {
+	quanta float64
+	left   [maxModels]left // of models in flight
+}
+
+// left is floor quanta of work, or one more with probability above; a step with
+// none left has ended.
+type left struct {
+	floor int
+	above float64
+}
+
+// ends is the chance that the step is over.
+func (r left) ends() float64 {
+	if r.floor > 0 {
+		return 0
+	}
+	return 1 - r.above
+}
+
+// wholeWork is how far a rest of work may be from whole quanta and still be
+// called whole: it is a product of a few factors.
+const wholeWork = 1e-9
+
+// ahead looks at the models in flight: the same ones until the next completion,
+// so that the work of each shrinks at one pace.
+func (c *chain) ahead(key uint64) (a ahead) {
+	l := &c.layout
+	if c.stretch == nil {
+		least := math.MaxInt
+		for m := range l.models {
+			if l.inFlight[m].get(key) > 0 {
+				a.left[m].floor = l.remaining[m].get(key)
+				least = min(least, a.left[m].floor)
+			}
+		}
+		for m := range l.models {
+			a.left[m].floor -= least // of no meaning for idle models
+		}
+		a.quanta = float64(least)
+		return a
+	}
+	busy := 0
+	for m := range l.models {
+		if l.inFlight[m].get(key) > 0 {
+			busy |= 1 << m
 		}
 	}
-	return least
+	a.quanta = math.Inf(1)
+	for m := range l.models {
+		if busy>>m&1 != 0 {
+			a.quanta = min(a.quanta, float64(l.remaining[m].get(key))*c.stretch[m][busy])
+		}
+	}
+	for m := range l.models {
+		if busy>>m&1 != 0 {
+			rest := float64(l.remaining[m].get(key)) - a.quanta/c.stretch[m][busy]
+			whole := math.Floor(rest + wholeWork)
+			a.left[m] = left{int(whole), max(0, rest-whole)}
+			if a.left[m].above < wholeWork {
+				a.left[m].above = 0
+			}
+		}
+	}
+	return a
+}
+
+// stretches tabulates by how much the work of each model takes longer, by the
+// set of models in flight; nil if none ever does.
+func stretches(interference [][]float64) [][]float64 {
+	some := false
+	out := make([][]float64, len(interference))
+	for m, row := range interference {
+		out[m] = make([]float64, 1<<len(row))
+		for busy := range out[m] {
+			out[m][busy] = 1
+			for j, f := range row {
+				if j != m && busy>>j&1 != 0 {
+					out[m][busy] *= f
+					some = some || f > 1
+				}
+			}
+		}
+	}
+	if !some {
+		return nil
+	}
+	return out
+}
+
+// alike reports whether the models in flight always slow down by one factor: then
+// whole quanta of work stay whole.
+func alike(stretch [][]float64) bool {
+	for busy := range 1 << len(stretch) {
+		common := 0.0
+		for m := range stretch {
+			switch f := stretch[m][busy]; {
+			case busy>>m&1 == 0:
+			case common == 0:
+				common = f
+			case f != common:
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // expand adds the transitions of one state: time jumps to the next completion,
 // every step that ends then scatters its requests, and the rule decides.
 func (c *chain) expand(key uint64) {
-	l := &c.layout
-	dt := c.sojourn(key)
+	next := c.ahead(key)
 	var ending [maxModels][]split
-	ends, last := 0, -1
-	for m := range l.models {
+	c.pass(0, &next, ending[:0], -1, key, 1)
+}
+
+// pass lets time pass for the models from m on; last has ended so far.
+func (c *chain) pass(m int, next *ahead, ending [][]split, last int, key uint64, p float64) {
+	l := &c.layout
+	for ; m < l.models; m++ {
 		b := l.inFlight[m].get(key)
 		if b == 0 {
 			continue
 		}
-		if l.remaining[m].get(key) > dt {
-			key -= l.remaining[m].add(dt)
+		rest := next.left[m]
+		key = l.remaining[m].clear(key)
+		if rest.above > 0 {
+			c.pass(m+1, next, ending, last, key|l.remaining[m].add(rest.floor+1), p*rest.above)
+			p *= 1 - rest.above
+		}
+		if rest.floor > 0 {
+			key |= l.remaining[m].add(rest.floor)
 			continue
 		}
-		key = l.remaining[m].clear(l.inFlight[m].clear(key))
-		ending[ends] = c.splits[m][b]
-		ends++
+		key = l.inFlight[m].clear(key)
+		ending = append(ending, c.splits[m][b])
 		last = m
 	}
 	if c.turns {
 		key = l.last.clear(key) | l.last.add(last+1)
 	}
-	c.scatter(ending[:ends], key, 1)
+	c.scatter(ending, key, p)
 }
 
 func (c *chain) scatter(ending [][]split, key uint64, p float64) {
@@ -170,8 +280,8 @@ func (c *chain) decideTurns(key uint64, starting *[maxModels]bool) bool {
 	return some
 }
 
-// start puts the steps of the starting models from m on in flight. A step whose
-// length lies between two quanta takes either, so that its mean is exact.
+// start puts the steps of the starting models from m on in flight, with each of
+// the lengths that they can have.
 func (c *chain) start(m int, starting *[maxModels]bool, key uint64, p float64) {
 	l := &c.layout
 	for ; m < l.models; m++ {
@@ -179,13 +289,19 @@ func (c *chain) start(m int, starting *[maxModels]bool, key uint64, p float64) {
 			continue
 		}
 		b := min(l.waiting[m].get(key), c.maxBatch[m])
-		key += l.inFlight[m].add(b) - l.waiting[m].add(b)
-		d := c.quanta.steps[m][b]
-		if d.above > 0 {
-			c.start(m+1, starting, key+l.remaining[m].add(d.floor+1), p*d.above)
+		goOn := 0
+		if c.toldApart[m] {
+			goOn = l.remaining[m].get(key)
+			key = l.remaining[m].clear(key)
 		}
-		key += l.remaining[m].add(d.floor)
-		p *= 1 - d.above
+		key += l.inFlight[m].add(b) - l.waiting[m].add(b)
+		lengths := c.quanta.steps[m][goOn][b-goOn]
+		last := len(lengths) - 1
+		for _, x := range lengths[:last] {
+			c.start(m+1, starting, key+l.remaining[m].add(x.quanta), p*x.p)
+		}
+		key += l.remaining[m].add(lengths[last].quanta)
+		p *= lengths[last].p
 	}
 	c.reach(key, p)
 }

@@ -27,6 +27,17 @@ func (k knots) Ns(requests, _, _ int) int64 {
 	return int64(math.Round((k[at] + share*(k[at+1]-k[at])) * 1e6))
 }
 
+// stairs is base milliseconds, and half as much again for every started tier of
+// rows: as GEMM times jump where another tile is needed.
+type stairs struct {
+	base float64
+	tier int
+}
+
+func (s stairs) Ns(_, rows, _ int) int64 {
+	return int64(s.base * 1e6 * (1 + .5*float64((rows-1)/s.tier)))
+}
+
 // The derived decode steps of Qwen3-0.6B on one A100-80GB and of Qwen3-32B on
 // two, SGLang 0.5.10, from AIConfigurator's A100 data (Apache-2.0).
 var (

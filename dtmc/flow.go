@@ -79,14 +79,14 @@ func (f *flow) reward(c *chain, v *visits) {
 	l := &c.layout
 	f.quanta, f.tokens, f.atHome = f.quanta[:0], f.tokens[:0], f.atHome[:0]
 	for _, key := range f.keys {
-		dt := c.sojourn(key)
+		next := c.ahead(key)
 		tokens := 0.0
 		for m := range l.models {
-			if b := l.inFlight[m].get(key); b > 0 && l.remaining[m].get(key) == dt {
-				tokens += float64(b) * v.tokens[m]
+			if b := l.inFlight[m].get(key); b > 0 {
+				tokens += float64(b) * v.tokens[m] * next.left[m].ends()
 			}
 		}
-		f.quanta = append(f.quanta, float64(dt))
+		f.quanta = append(f.quanta, next.quanta)
 		f.tokens = append(f.tokens, tokens)
 		f.atHome = append(f.atHome, int32(l.waiting[c.home].get(key)+l.inFlight[c.home].get(key)))
 	}

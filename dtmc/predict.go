@@ -28,8 +28,13 @@ type Prediction struct {
 	RowsPerRequest []float64 // mean rows of one request's step, r(i); 1 if never visited
 	ContextTokens  int       // context of every request
 
+	// PrefillRows are the rows with which first visits of one request read its
+	// prompt and, away from home, what is written by then: added to the steps of
+	// a closed system; 0 in a steady one.
+	PrefillRows []float64
+
 	BInForce   []int     // thresholds after Clamp, whether or not the rule reads them
-	DurationNs [][]int64 // step time by model and batch; [0] unused; shared, not to be written
+	DurationNs [][]int64 // mean step time by model and batch; [0] unused; shared, not to be written
 	QuantumNs  int64
 
 	States, Transitions int     // of the recurrent part that was solved
@@ -54,7 +59,7 @@ func Predict(cfg Config) (*Prediction, error) {
 type predictor struct {
 	cfg        *Config
 	visits     visits
-	durationNs [][]int64
+	durations  *durations
 	chain      chain
 	flow       flow
 	solver     solver
@@ -68,7 +73,7 @@ func newPredictor(cfg *Config, budget int) (*predictor, error) {
 	}
 	p := &predictor{cfg: cfg, visits: newVisits(cfg)}
 	var err error
-	if p.durationNs, err = stepTimes(cfg, &p.visits); err != nil {
+	if p.durations, err = newDurations(cfg, &p.visits); err != nil {
 		return nil, err
 	}
 	quantumNs := cfg.QuantumNs
@@ -76,7 +81,7 @@ func newPredictor(cfg *Config, budget int) (*predictor, error) {
 		if quantumNs, err = p.chooseQuantum(budget); err != nil {
 			return nil, err
 		}
-	} else if least := shortest(p.durationNs); quantumNs > least {
+	} else if least := p.durations.shortest(); quantumNs > least {
 		return nil, fmt.Errorf("dtmc: QuantumNs is %d but the shortest step takes %d ns: want at most that, or 0", quantumNs, least)
 	}
 	return p, p.setQuantum(quantumNs)
@@ -98,12 +103,14 @@ func (p *predictor) setQuantum(quantumNs int64) error {
 	for m := range k {
 		c.maxBatch[m] = p.cfg.maxBatch(m)
 	}
-	c.quanta = newQuanta(p.durationNs, quantumNs)
+	c.quanta = newQuanta(p.durations.steps, quantumNs)
+	c.toldApart = p.durations.toldApart
+	c.stretch = stretches(p.cfg.Interference)
 	var err error
-	if c.layout, err = newLayout(k, c.users, c.quanta.largest, c.turns); err != nil {
+	if c.layout, err = newLayout(k, c.users, c.quanta.largest, c.turns, c.toldApart); err != nil {
 		return err
 	}
-	c.splits = newSplits(&c.layout, p.cfg.Routing, c.maxBatch)
+	c.splits = newSplits(&c.layout, p.visits.moves, c.maxBatch, c.toldApart)
 	return nil
 }
 
@@ -189,6 +196,7 @@ func (p *predictor) describe(sol *solution) *Prediction {
 	var tokens, quanta, forStep, forThreshold, forPeer float64
 	for i, x := range sol.pi {
 		key, dt := f.keys[i], f.quanta[i]
+		next := c.ahead(key)
 		tokens += x * f.tokens[i]
 		quanta += x * dt
 		for m := range k {
@@ -198,10 +206,9 @@ func (p *predictor) describe(sol *solution) *Prediction {
 			case b > 0:
 				forStep += waited
 				busy[m] += x * dt
-				if float64(l.remaining[m].get(key)) == dt {
-					steps[m] += x
-					batch[m] += x * float64(b)
-				}
+				ended := x * next.left[m].ends()
+				steps[m] += ended
+				batch[m] += ended * float64(b)
 			case c.turns:
 				forPeer += waited
 			default:
@@ -219,9 +226,10 @@ func (p *predictor) describe(sol *solution) *Prediction {
 		WaitingThresholdMs: forThreshold * perToken,
 		WaitingPeerMs:      forPeer * perToken,
 		RowsPerRequest:     append([]float64(nil), p.visits.rows...),
+		PrefillRows:        append([]float64(nil), p.visits.prefill...),
 		ContextTokens:      p.cfg.contextTokens(),
 		BInForce:           append([]int(nil), c.inForce...),
-		DurationNs:         p.durationNs,
+		DurationNs:         p.durations.mean,
 		QuantumNs:          c.quanta.quantumNs,
 		States:             len(f.keys),
 		Transitions:        len(f.col),

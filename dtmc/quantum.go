@@ -25,7 +25,11 @@ const refinements = 3
 // nothing is rounded then. Otherwise the error falls in proportion to the
 // quantum, so the finest one that the budget allows is taken.
 func (p *predictor) chooseQuantum(budget int) (int64, error) {
-	least, common := shortest(p.durationNs), divisor(p.durationNs)
+	least, common := p.durations.shortest(), p.durations.divisor()
+	apace := alike(stretches(p.cfg.Interference))
+	if !apace {
+		common = 1 // work is rounded at every completion, so no unit is exact
+	}
 	q := max(least/2, 1)
 	if least/common <= 2 {
 		q = common
@@ -40,6 +44,9 @@ func (p *predictor) chooseQuantum(budget int) (int64, error) {
 	// The remaining times of all busy models but the one that has just started
 	// vary, so the chain grows like a power of the number of quanta.
 	power := float64(max(p.visited()-1, 1))
+	if !apace || p.durations.vary() {
+		power++ // and so do the lengths of a step, or the rest of the one that goes on
+	}
 	expected := float64(size) * math.Pow(float64(q)/float64(common), power)
 	if power > 1 || expected <= 8*float64(budget) { // whole quanta need fewer: no step has two lengths
 		if _, err := p.probe(common, budget); !errors.Is(err, ErrTooLarge) {
@@ -79,7 +86,7 @@ func (p *predictor) smoothest(finest, common int64) int64 {
 			q -= q % common
 		}
 		variance := 0.0
-		for _, row := range p.durationNs {
+		for _, row := range p.durations.mean {
 			for _, ns := range row[1:] {
 				above := float64(ns%q) / float64(q)
 				x := float64(q) / float64(ns)
@@ -123,23 +130,33 @@ func (p *predictor) visited() int {
 	return n
 }
 
-func shortest(durationNs [][]int64) int64 {
-	least := int64(math.MaxInt64)
-	for _, row := range durationNs {
-		for _, ns := range row[1:] {
-			least = min(least, ns)
+func (d *durations) shortest() int64 {
+	least := math.Inf(1)
+	for _, mixes := range d.steps {
+		for goOn, row := range mixes {
+			for came, s := range row {
+				if goOn+came > 0 {
+					least = min(least, s.leastNs())
+				}
+			}
 		}
 	}
-	return least
+	return int64(least)
 }
 
-// divisor is the greatest common divisor of all step times.
-func divisor(durationNs [][]int64) int64 {
+// divisor is the greatest common divisor of all step times; expected times that
+// are no whole nanoseconds have none but 1.
+func (d *durations) divisor() int64 {
+	if !d.whole() {
+		return 1
+	}
 	g := int64(0)
-	for _, row := range durationNs {
-		for _, ns := range row[1:] {
-			for b := ns; b != 0; {
-				g, b = b, g%b
+	for _, mixes := range d.steps {
+		for _, row := range mixes {
+			for _, s := range row {
+				for b := int64(s.meanNs); b != 0; {
+					g, b = b, g%b
+				}
 			}
 		}
 	}

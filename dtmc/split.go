@@ -9,27 +9,36 @@ type split struct {
 	p     float64
 }
 
-// newSplits lists the multinomial splits of every batch of every model.
-func newSplits(l *layout, routing [][]float64, maxBatch []int) [][][]split {
+// newSplits lists the multinomial splits of every batch of every model. Where
+// requests are told apart, those that go on are counted as such.
+func newSplits(l *layout, m *moves, maxBatch []int, toldApart []bool) [][][]split {
 	all := make([][][]split, l.models)
-	for m := range all {
-		all[m] = make([][]split, maxBatch[m]+1)
-		for b := 1; b <= maxBatch[m]; b++ {
-			s := splitter{layout: l, row: routing[m]}
+	for i := range all {
+		all[i] = make([][]split, maxBatch[i]+1)
+		s := splitter{row: append(append([]float64(nil), m.to[i]...), m.stay[i])}
+		for j := range l.models {
+			s.one = append(s.one, l.waiting[j].add(1))
+		}
+		s.one = append(s.one, s.one[i])
+		if toldApart[i] {
+			s.one[l.models] += l.remaining[i].add(1)
+		}
+		for b := 1; b <= maxBatch[i]; b++ {
+			s.out = nil
 			s.add(0, b, 0, 1)
-			all[m][b] = s.kept()
+			all[i][b] = s.kept()
 		}
 	}
 	return all
 }
 
 type splitter struct {
-	layout *layout
-	row    []float64
-	out    []split
+	row []float64 // chances of coming to each model, then of going on
+	one []uint64  // what one request of each adds to a state
+	out []split
 }
 
-// add scatters left requests over the models from j on, given that they went to
+// add scatters left requests over the entries of the row from j on, given that they went to
 // none before: a binomial for j out of what is left of the row, then the rest.
 func (s *splitter) add(j, left int, delta uint64, p float64) {
 	rest := 0.0
@@ -45,7 +54,7 @@ func (s *splitter) add(j, left int, delta uint64, p float64) {
 		s.out = append(s.out, split{delta, p})
 		return
 	case further == 0:
-		s.out = append(s.out, split{delta + s.layout.waiting[j].add(left), p})
+		s.out = append(s.out, split{delta + uint64(left)*s.one[j], p})
 		return
 	case s.row[j] == 0:
 		s.add(j+1, left, delta, p)
@@ -53,7 +62,7 @@ func (s *splitter) add(j, left int, delta uint64, p float64) {
 	}
 	for i := range left + 1 {
 		q := binomial(left, i, s.row[j]/rest, further/rest)
-		s.add(j+1, left-i, delta+s.layout.waiting[j].add(i), p*q)
+		s.add(j+1, left-i, delta+uint64(i)*s.one[j], p*q)
 	}
 }
 

@@ -1,7 +1,5 @@
 package dtmc
 
-import "math"
-
 // closedClasses returns the sets of models, reachable from home, that a request
 // can never leave once it is in them. Sets and their members are in index order.
 func closedClasses(routing [][]float64, home int) [][]int {
@@ -46,14 +44,75 @@ func reachable(routing [][]float64, from int) []bool {
 	return seen
 }
 
+// moves says what becomes of a request after a step, by the matrix alone.
+type moves struct {
+	home    int
+	stay    []float64   // by model: it goes on there, with one row
+	to      [][]float64 // it comes to a model and feeds what it has not seen there
+	written []int       // visible tokens of a step that leaves the model: 0 or 1
+	ends    []float64   // its request ends and the next one comes to home, by model
+}
+
+// newMoves lets requests of a closed system end: to[home] then includes the next
+// ones.
+func newMoves(c *Config) *moves {
+	m := endlessMoves(c)
+	for i, to := range m.to {
+		ends := 0.0
+		if c.Closed {
+			each := 1 / float64(c.OutputTokens)
+			ends = m.stay[i] * each
+			m.stay[i] -= ends
+			for j, p := range to {
+				if m.written[i] == 1 {
+					ends += p * each
+					to[j] -= p * each
+				}
+			}
+			to[m.home] += ends
+		}
+		m.ends = append(m.ends, ends)
+	}
+	return m
+}
+
+func endlessMoves(c *Config) *moves {
+	m := &moves{home: c.Home}
+	for i, row := range c.Routing {
+		to := append([]float64(nil), row...)
+		m.stay = append(m.stay, to[i])
+		to[i] = 0
+		m.to = append(m.to, to)
+		m.written = append(m.written, 1)
+	}
+	if !c.RoutedKept {
+		m.written[c.Home] = 0
+	}
+	return m
+}
+
+// matrix is the chance of each next model, whether a request stays or comes.
+func (m *moves) matrix() [][]float64 {
+	var out [][]float64
+	for i, to := range m.to {
+		row := append([]float64(nil), to...)
+		row[i] += m.stay[i]
+		out = append(out, row)
+	}
+	return out
+}
+
 // visits holds what the routing matrix alone says of one request, whatever the
 // timing: the share of its steps that it spends in each model, the visible
 // tokens of one step, and the rows that one step must feed.
 type visits struct {
+	*moves
 	share      []float64 // of a request's steps, by model; sums to 1
 	tokens     []float64 // visible tokens of one step of a request, by model
-	rows       []float64 // rows of one step of a request, by model; 1 if never visited
+	rows       []float64 // mean rows of one step of a request, by model; 1 if never visited
 	tokenShare []float64 // of visible tokens, by model
+	laws       []*rowLaw // rows of the first step of a stay; nil if stays never begin
+	prefill    []float64 // rows that the first visits of a request feed, by model
 }
 
 // newVisits solves share = share · routing on the one closed class. Over a long
@@ -62,16 +121,20 @@ type visits struct {
 func newVisits(c *Config) visits {
 	k := len(c.Models)
 	v := visits{
+		moves:      newMoves(c),
 		share:      make([]float64, k),
 		tokens:     make([]float64, k),
 		rows:       make([]float64, k),
 		tokenShare: make([]float64, k),
+		laws:       make([]*rowLaw, k),
+		prefill:    make([]float64, k),
 	}
-	class := closedClasses(c.Routing, c.Home)[0]
+	matrix := v.matrix()
+	class := closedClasses(matrix, c.Home)[0]
 	dense := make([]float64, len(class)*len(class))
 	for a, i := range class {
 		for b, j := range class {
-			dense[a*len(class)+b] = c.Routing[i][j]
+			dense[a*len(class)+b] = matrix[i][j]
 		}
 	}
 	for a, x := range gth(dense, len(class)) {
@@ -88,17 +151,14 @@ func newVisits(c *Config) visits {
 	}
 	for i := range k {
 		v.rows[i] = 1
-		if v.share[i] > 0 {
+		if begins := 1 - v.stay[i]; v.share[i] > 0 && begins > 0 && !c.Closed {
 			v.rows[i] = total / v.share[i]
+			v.laws[i] = gapLaw(v.moves, i, (v.rows[i]-v.stay[i])/begins)
 		}
 		v.tokenShare[i] /= total
 	}
+	if c.Closed {
+		v.closedLaws(c)
+	}
 	return v
-}
-
-// stepRows is the whole number of rows of a step with b requests: the mean,
-// rounded half up, and never fewer than one row a request. The nudge makes a
-// mean of 2.5 round up even where the last bit of it is lost.
-func (v *visits) stepRows(model, b int) int {
-	return max(b, int(math.Floor(float64(b)*v.rows[model]+0.5+1e-9)))
 }

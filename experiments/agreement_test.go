@@ -19,6 +19,7 @@ import (
 const (
 	agreeRel        = 0.005  // durations of whole quanta
 	agreeProfileRel = 0.02   // shipped profiles at the default quantum
+	agreeSlowRel    = 0.01   // models that slow each other down
 	simRelSE        = 0.0015 // the simulator's own standard error, at most
 )
 
@@ -34,10 +35,15 @@ type pairing struct {
 	users        int
 	leave, back  float64 // chance to leave home, and to return, a decision
 	bLarge       int
+	slow         [][]float64 // interference
 }
 
 func (p pairing) String() string {
-	return fmt.Sprintf("n=%d,p=%g,return=%g,B=%d", p.users, p.leave, p.back, p.bLarge)
+	name := fmt.Sprintf("n=%d,p=%g,return=%g,B=%d", p.users, p.leave, p.back, p.bLarge)
+	if p.slow != nil {
+		name += fmt.Sprintf(",slow=%g,%g", p.slow[0][1], p.slow[1][0])
+	}
+	return name
 }
 
 func (p pairing) rows() [][]float64 {
@@ -54,7 +60,7 @@ func (p pairing) predict(t testing.TB) float64 {
 	pred, err := dtmc.Predict(dtmc.Config{
 		Models:  []dtmc.Model{{Name: "small", Time: p.small, MaxRunning: 64}, {Name: "large", Time: p.large, MaxRunning: 64}},
 		Routing: p.rows(), Users: p.users, Rule: scheduler.Delayed{}, Thresholds: scheduler.Thresholds{{1, p.bLarge}},
-		PromptTokens: pairPrompt, OutputTokens: pairOutput, QuantumNs: p.quantumNs,
+		PromptTokens: pairPrompt, OutputTokens: pairOutput, QuantumNs: p.quantumNs, Interference: p.slow,
 	})
 	if err != nil {
 		t.Fatalf("%v: %v", p, err)
@@ -75,7 +81,7 @@ func (p pairing) simulate(t testing.TB) *sim.Result {
 	for durationNs := int64(1000e9); ; {
 		r, err := sim.Run(sim.Config{
 			Models: []sim.Model{model("small", p.small), model("large", p.large)}, Algorithm: alg,
-			Rule: scheduler.Delayed{}, Thresholds: scheduler.Thresholds{{1, p.bLarge}}, Seed: 1,
+			Rule: scheduler.Delayed{}, Thresholds: scheduler.Thresholds{{1, p.bLarge}}, Seed: 1, Interference: p.slow,
 			Workload: sim.Workload{Kind: sim.Steady, Users: p.users, PromptMin: pairPrompt, PromptMax: pairPrompt,
 				OutputMin: pairOutput, OutputMax: pairOutput, DurationNs: durationNs, WarmupNs: 20e9},
 		})
@@ -175,6 +181,23 @@ func TestChainAgreesWithSimulatorOnShippedProfiles(t *testing.T) {
 	for i, engine := range engines {
 		cells := grid(onA100(t, engine), false)
 		t.Run(engine, func(t *testing.T) { compareAll(t, cells[8*i:8*i+8], agreeProfileRel) })
+	}
+}
+
+// Models that share a GPU and slow each other down, alike and not.
+func TestChainAgreesWithSimulatorUnderInterference(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the simulator needs millions of tokens for so small an error")
+	}
+	for i, slow := range [][][]float64{{{1, 1.5}, {1.5, 1}}, {{1, 1.25}, {2, 1}}} {
+		for j, base := range []pairing{wholeQuanta(), onA100(t, engines[0])} {
+			base.slow = slow
+			for k, p := range grid(base, false)[16+8*i : 24+8*i] {
+				if k%2 == j {
+					t.Run(p.String(), func(t *testing.T) { p.compare(t, agreeSlowRel) })
+				}
+			}
+		}
 	}
 }
 

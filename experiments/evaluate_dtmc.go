@@ -37,11 +37,16 @@ func (s *setup) chain() (config dtmc.Config, reason string) {
 		return config, "the chain has no visits that read all tokens again"
 	case s.queryShare != nil:
 		return config, "the chain has no requests that stay at one model each"
-	case s.interference() != nil:
-		return config, "the chain has no models that slow each other down"
 	}
-	if w.Kind != KindSteady {
-		return config, "the chain has requests that never end: workload.kind steady, not " + w.Kind
+	switch {
+	case w.Kind != KindSteady && w.Kind != KindClosed:
+		return config, "the chain has a fixed number of requests: workload.kind steady or closed, not " + w.Kind
+	case len(w.Classes()) > 0:
+		return config, "the chain has requests of one kind: no workload.classes"
+	case w.Mix != nil && w.Mix.Prefix.Share > 0:
+		return config, "the chain reads all of every prompt: no workload.prefix"
+	case w.Kind == KindClosed && s.static:
+		return config, "the chain lets the next request in when one has ended, not when all have: workload.kind steady, or another system"
 	}
 	config = dtmc.Config{
 		Home:         s.home,
@@ -49,13 +54,15 @@ func (s *setup) chain() (config dtmc.Config, reason string) {
 		Users:        w.Concurrency,
 		Rule:         s.rule,
 		Thresholds:   s.thresholds,
+		Interference: s.interference(),
 		HandoffNs:    ns(s.spec.HandoffMs * 1e6),
 		PromptTokens: int(w.PromptTokens.Mean()),
 		OutputTokens: int(w.OutputTokens.Mean()),
+		Closed:       w.Kind == KindClosed,
 		QuantumNs:    ns(s.spec.DTMC.QuantumMs * 1e6),
 	}
 	for i, m := range s.models {
-		config.Models = append(config.Models, dtmc.Model{Name: m.Name, Time: s.times[i], MaxRunning: m.MaxRunning})
+		config.Models = append(config.Models, dtmc.Model{Name: m.Name, Time: s.times[i], MaxRunning: m.MaxRunning, ChunkTokens: m.ChunkTokens})
 	}
 	switch a := s.algorithm.(type) {
 	case algorithms.MatrixSource:

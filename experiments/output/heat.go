@@ -3,7 +3,6 @@ package output
 import (
 	"math"
 
-	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/internal/report/figure"
 )
 
@@ -11,9 +10,9 @@ import (
 // is not a threshold, over the first X) in each row of the facet; or, for the
 // kind loss, what it loses against the best of the row.
 func (v *view) heat(system, on string) *figure.Heatmap {
-	xs, ys := v.values(v.x), v.panels()
+	xs, ys := v.values(v.x), v.groups()
 	h := &figure.Heatmap{
-		Title: "Throughput over B = 1, " + placeName(on), XLabel: v.xLabel(), YLabel: v.axisName(v.facet),
+		Title: "Throughput over B = 1, " + placeName(on), XLabel: v.xLabel(), YLabel: v.facetName(),
 		ValueLabel: "gain (%)", Decimals: 1, Sign: true, Best: true, Limit: 25, About: v.results.Plan.Question,
 	}
 	loss := v.results.Plan.Plot.Kind == "loss"
@@ -28,7 +27,7 @@ func (v *view) heat(system, on string) *figure.Heatmap {
 		h.XNames = append(h.XNames, short(n))
 	}
 	for _, panel := range ys {
-		h.YNames = append(h.YNames, v.rowName(panel))
+		h.YNames = append(h.YNames, v.groupName(panel))
 		row := make([]float64, len(xs))
 		c := v.curve(panel, system, on)
 		for i, x := range xs {
@@ -48,14 +47,4 @@ func (v *view) heat(system, on string) *figure.Heatmap {
 		h.Values = append(h.Values, row)
 	}
 	return h
-}
-
-// rowName is a facet's value without the name of the axis, which stands at the
-// side.
-func (v *view) rowName(panel experiments.Setting) string {
-	name := v.name(panel)
-	if prefix := v.axisName(v.facet) + " = "; len(name) > len(prefix) && name[:len(prefix)] == prefix {
-		return name[len(prefix):]
-	}
-	return name
 }

@@ -2,6 +2,9 @@ package output
 
 import (
 	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/internal/report"
@@ -20,11 +23,11 @@ func (v *view) page(figures []drawn, command string) *report.Page {
 		},
 	}
 	for _, d := range figures {
-		p.Figures = append(p.Figures, report.NamedSVG{Name: d.name, Caption: d.caption, SVG: d.svg,
+		p.Figures = append(p.Figures, report.NamedSVG{Name: anchor(d.name), Caption: d.caption, SVG: d.svg,
 			Files: []report.File{{Name: d.name + ".svg", About: "SVG"}, {Name: d.name + ".png", About: "PNG"}}})
 	}
 	p.Tables = append(p.Tables, *v.summary())
-	if v.sweepsB() && v.series == "" {
+	if v.sweepsB() {
 		p.Tables = append(p.Tables, *v.cells())
 	}
 	for _, s := range v.results.Plan.Points[0].Settings {
@@ -37,6 +40,16 @@ func (v *view) page(figures []drawn, command string) *report.Page {
 		p.Settings = append(p.Settings, report.Setting{Name: s.Path, Value: text})
 	}
 	return p
+}
+
+// anchor turns a name into one that a page can link to.
+func anchor(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			return r
+		}
+		return '-'
+	}, name)
 }
 
 func definitions() []report.Definition {

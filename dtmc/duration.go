@@ -1,0 +1,208 @@
+package dtmc
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// A stepLaw is the distribution of one kind of step.
+type stepLaw struct {
+	meanNs, deviationNs float64
+	atoms               []timed // ascending; nil if certain
+}
+
+type timed struct{ p, ns float64 }
+
+// durations holds the nanoseconds of every step. Where rows cost time
+// and requests of both kinds occur, a step's length depends on how many of its
+// requests go on, with one row each, and how many came since and feed what they
+// have not seen; the chain then keeps count of them ("told apart"). Otherwise
+// all requests count as came.
+type durations struct {
+	steps     [][][]stepLaw // by model, requests that go on, requests that came
+	toldApart []bool        // by model
+	mean      [][]int64     // by model and batch; [0] unused
+}
+
+const (
+	// apartUsers is up to where requests are told apart: the table grows with
+	// the square of the batch.
+	apartUsers = 128
+	// apartLeast is the relative difference of step times that is worth it.
+	apartLeast = 1e-4
+	// roundedAway is the squared variation of a step that is left out.
+	roundedAway = 1e-5
+)
+
+func newDurations(c *Config, v *visits) (*durations, error) {
+	k := len(c.Models)
+	d := &durations{steps: make([][][]stepLaw, k), toldApart: make([]bool, k), mean: make([][]int64, k)}
+	for m := range k {
+		t := timer{c: c, model: m, contextTokens: c.contextTokens()}
+		most := c.maxBatch(m)
+		stay, law := v.stay[m], v.laws[m]
+		if law == nil || !t.rowsMatter(most) {
+			law = &rowLaw{p: []float64{0, 1}}
+			stay = 0
+		}
+		mixes := [][]stepLaw{make([]stepLaw, most+1)}
+		mixed := law.mixedWith(stay).sums(most)
+		d.mean[m] = make([]int64, most+1)
+		for b := 1; b <= most; b++ {
+			mixes[0][b] = t.law(b, 0, mixed[b])
+			d.mean[m][b] = int64(math.Round(mixes[0][b].meanNs))
+		}
+		if stay > 0 && most == c.Users && most <= apartUsers {
+			if apart := t.apart(law.sums(most)); differ(apart) {
+				mixes, d.toldApart[m] = apart, true
+			}
+		}
+		d.steps[m] = mixes
+		if t.zeroAt > 0 {
+			return nil, fmt.Errorf("dtmc: Models[%d] (%s): a step of %d requests takes %d ns: want at least 1", m, c.Models[m].Name, t.zeroAt, t.zeroNs)
+		}
+	}
+	return d, nil
+}
+
+// timer reads the step times of one model at the context of the workload.
+type timer struct {
+	c             *Config
+	model         int
+	contextTokens int
+	zeroAt        int // a batch whose step takes less than 1 ns; 0 = none
+	zeroNs        int64
+}
+
+func (t *timer) ns(requests, rows int) float64 {
+	rows = max(rows, requests)
+	chunk := max(t.c.Models[t.model].ChunkTokens, requests)
+	if t.c.Models[t.model].ChunkTokens == 0 || rows <= chunk {
+		return t.stepNs(requests, rows)
+	}
+	// Every further step of the chunks serves the others too, as one that the
+	// chain counts does: so it adds what its rows add to such a step.
+	further := (rows - 1) / chunk
+	decode := t.stepNs(requests, requests)
+	return float64(further)*(t.stepNs(requests, chunk)-decode) + t.stepNs(requests, max(requests, rows-further*chunk))
+}
+
+func (t *timer) stepNs(requests, rows int) float64 {
+	ns := t.c.Models[t.model].Time.Ns(requests, rows, requests*t.contextTokens)
+	if ns < 1 {
+		t.zeroAt, t.zeroNs = requests, ns
+	}
+	return float64(ns)
+}
+
+// rowsMatter reports whether rows beyond one a request can change a step.
+func (t *timer) rowsMatter(most int) bool {
+	for b := 1; b <= most; b++ {
+		least := t.ns(b, b)
+		for extra := 1; extra <= lawMost; extra *= 16 {
+			if t.ns(b, b+extra) != least {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// law is the time of a step in which some requests feed one row each and the
+// rest a sum of rows with that distribution.
+func (t *timer) law(requests, single int, sum []atom) stepLaw {
+	var out stepLaw
+	square := 0.0
+	for _, a := range sum {
+		rows := max(float64(requests), float64(single)+a.rows)
+		low := math.Floor(rows)
+		ns := t.ns(requests, int(low))
+		if above := rows - low; above > 0 {
+			ns += above * (t.ns(requests, int(low)+1) - ns)
+		}
+		out.meanNs += a.p * ns
+		square += a.p * ns * ns
+		out.atoms = append(out.atoms, timed{a.p, ns})
+	}
+	out.deviationNs = math.Sqrt(max(0, square-out.meanNs*out.meanNs))
+	if len(sum) == 1 {
+		out.deviationNs = 0
+	}
+	slices.SortFunc(out.atoms, func(a, b timed) int { return cmp.Compare(a.ns, b.ns) })
+	return out
+}
+
+// apart tabulates the expected times by requests that go on and that came.
+func (t *timer) apart(sums [][]atom) [][]stepLaw {
+	most := len(sums) - 1
+	out := make([][]stepLaw, most+1)
+	for goOn := range out {
+		out[goOn] = make([]stepLaw, most-goOn+1)
+		for came := range out[goOn] {
+			if goOn+came > 0 {
+				out[goOn][came] = t.law(goOn+came, goOn, sums[came])
+			}
+		}
+	}
+	return out
+}
+
+// differ reports whether who is in a batch changes its time.
+func differ(apart [][]stepLaw) bool {
+	for b := 1; b < len(apart); b++ {
+		least, most := math.Inf(1), 0.0
+		for goOn := range b + 1 {
+			ns := apart[goOn][b-goOn].meanNs
+			least, most = min(least, ns), max(most, ns)
+		}
+		if most > least*(1+apartLeast) {
+			return true
+		}
+	}
+	return false
+}
+
+// mixedWith is the law of a request that feeds one row with probability stay.
+func (w *rowLaw) mixedWith(stay float64) *rowLaw {
+	if stay == 0 {
+		return w
+	}
+	out := &rowLaw{p: make([]float64, max(2, len(w.p))), beyond: w.beyond * (1 - stay), beyondRows: w.beyondRows}
+	for rows, p := range w.p {
+		out.p[rows] = p * (1 - stay)
+	}
+	out.p[1] += stay
+	return out
+}
+
+// whole reports whether every time is a whole number of nanoseconds.
+func (d *durations) whole() bool {
+	return !d.vary() && !d.any(func(s *stepLaw) bool { return s.meanNs != math.Trunc(s.meanNs) })
+}
+
+// vary reports whether chance decides how long some step takes.
+func (d *durations) vary() bool {
+	return d.any(func(s *stepLaw) bool { return s.deviationNs > 0 })
+}
+
+func (d *durations) any(is func(*stepLaw) bool) bool {
+	for _, mixes := range d.steps {
+		for _, row := range mixes {
+			for came := range row {
+				if is(&row[came]) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (s *stepLaw) leastNs() float64 {
+	if s.deviationNs == 0 {
+		return s.meanNs
+	}
+	return s.atoms[0].ns
+}
