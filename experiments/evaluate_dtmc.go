@@ -41,6 +41,10 @@ func (s *setup) chain() (config dtmc.Config, reason string) {
 	switch {
 	case w.Kind != KindSteady && w.Kind != KindClosed:
 		return config, "the chain has a fixed number of requests: workload.kind steady or closed, not " + w.Kind
+	case len(w.Classes()) > 0:
+		return config, "the chain has requests of one kind: no workload.classes"
+	case w.Mix != nil && w.Mix.Prefix.Share > 0:
+		return config, "the chain reads all of every prompt: no workload.prefix"
 	case w.Kind == KindClosed && s.static:
 		return config, "the chain lets the next request in when one has ended, not when all have: workload.kind steady, or another system"
 	}

@@ -127,7 +127,7 @@ const sameFigure = 5e-4
 
 // answerBest names the systems with the best plotted figure in a group.
 func (v *view) answerBest(group combo) string {
-	lowIsGood := strings.Contains(v.results.Figures[v.y].Name, "_ms")
+	lowIsGood := lowIsGood(v.results.Figures[v.y].Name)
 	var parts, best []string
 	bestY := math.NaN()
 	for _, system := range v.results.Plan.Systems {

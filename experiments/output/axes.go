@@ -203,6 +203,10 @@ func (v *view) axisName(path string) string {
 		return "users"
 	case "handoff.ms":
 		return "hand-off (ms)"
+	case "workload.rate_per_s":
+		return "arrivals (request/s)"
+	case "workload.arrival_cv":
+		return "CV of the gaps between arrivals"
 	case bySystem:
 		return "system"
 	}
@@ -229,6 +233,12 @@ func figureLabel(name string) string {
 	if outer == "per_user_tok_per_s" {
 		return "speed of a user (token/s)"
 	}
+	if label, ok := figureLabels[outer]; ok {
+		return label
+	}
+	if class, ok := strings.CutPrefix(outer, "class_"); ok {
+		return class + ": " + strings.ReplaceAll(inner, "_", " ")
+	}
 	words := strings.NewReplacer("ttft", "time to first token", "tpot", "time per output token", "itl", "inter-token latency",
 		"e2e", "latency").Replace(strings.TrimSuffix(outer, "_ms"))
 	words = strings.ReplaceAll(words, "_", " ")
@@ -242,6 +252,18 @@ func figureLabel(name string) string {
 	}
 	return words
 }
+
+// figureLabels are those whose names do not read as labels.
+var figureLabels = map[string]string{
+	"goodput_req_per_s":  "goodput (request/s)",
+	"good_request_share": "share of good requests",
+	costFigure:           "GPU-seconds per 1000 tokens",
+}
+
+const costFigure = "gpu_s_per_1k_tok"
+
+// lowIsGood tells times and costs from rates and shares.
+func lowIsGood(figure string) bool { return strings.Contains(figure, "_ms") || figure == costFigure }
 
 // short prints a number with as many digits as a reader wants.
 func short(x float64) string {
