@@ -84,11 +84,10 @@ func (t *timer) ns(requests, rows int) float64 {
 	if t.c.Models[t.model].ChunkTokens == 0 || rows <= chunk {
 		return t.stepNs(requests, rows)
 	}
-	// Every further step of the chunks serves the others too, as one that the
-	// chain counts does: so it adds what its rows add to such a step.
+	// Where prefills queue up for chunks, hardly anything else rides along: every
+	// chunk pays for a whole step.
 	further := (rows - 1) / chunk
-	decode := t.stepNs(requests, requests)
-	return float64(further)*(t.stepNs(requests, chunk)-decode) + t.stepNs(requests, max(requests, rows-further*chunk))
+	return float64(further)*t.stepNs(requests, chunk) + t.stepNs(1, rows-further*chunk)
 }
 
 func (t *timer) stepNs(requests, rows int) float64 {
