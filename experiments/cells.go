@@ -40,6 +40,9 @@ type Plan struct {
 	Cells     []Cell
 }
 
+// Classes names the classes of requests where there are several.
+func (p *Plan) Classes() []string { return p.Points[0].Spec.Workload.Classes() }
+
 // Point is one combination of swept values.
 type Point struct {
 	Spec     *Spec
@@ -62,6 +65,9 @@ type Cell struct {
 func (c Cell) Key() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "format %d\nsystem %s\non %s\nseed %d\n", formatVersion, c.System, c.On, c.Seed)
+	if digest := c.Point.Spec.Workload.Digest; digest != "" {
+		fmt.Fprintf(h, "files %s\n", digest)
+	}
 	for _, s := range c.Point.Settings {
 		if !UsesB(c.System) && strings.HasSuffix(s.Path, ".B") {
 			continue
@@ -122,7 +128,8 @@ func (d *document) plan() *Plan {
 		p.Swept = append(p.Swept, a.path)
 	}
 	d.eachPoint(func(s settings, swept []Setting, origins map[string]origin) {
-		spec, found := resolve(s, d.voc.models)
+		d.files.fromSet = func(path string) bool { return d.originOf(path, origins).fromSet }
+		spec, found := resolve(s, d.voc.models, &d.files)
 		for _, problem := range found {
 			d.errs = append(d.errs, d.located(problem, origins))
 		}
@@ -228,6 +235,11 @@ func cells(p *Plan) []Cell {
 
 // checkPlot refuses hints that name nothing.
 func (d *document) checkPlot(p *Plan) {
+	for _, hint := range []*string{&p.Plot.X, &p.Plot.Series, &p.Plot.Facet} {
+		if d.origin[*hint].fromSet {
+			*hint = "" // --set took the key out of the sweep, and with it the axis
+		}
+	}
 	axes := append(slices.Clone(p.Swept), "system", "on")
 	for _, hint := range []struct{ path, value string }{
 		{"plot.x", p.Plot.X}, {"plot.series", p.Plot.Series}, {"plot.facet", p.Plot.Facet},
@@ -237,7 +249,11 @@ func (d *document) checkPlot(p *Plan) {
 		}
 	}
 	var figures []string
-	for _, f := range Figures(d.voc.models) {
+	var classes []string
+	if len(p.Points) > 0 {
+		classes = p.Classes()
+	}
+	for _, f := range Figures(d.voc.models, classes) {
 		figures = append(figures, f.Name)
 	}
 	for _, hint := range []struct{ path, value string }{

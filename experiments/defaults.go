@@ -1,21 +1,15 @@
 package experiments
 
 import (
-	"slices"
 	"strings"
+
+	"github.com/tokenrouter/tokenrouter/internal/workload"
 )
 
 // Places where a cell can be evaluated.
 const (
 	OnChain = "dtmc" // the Markov chain
 	OnSim   = "sim"  // the event simulator
-)
-
-// Workload kinds.
-const (
-	KindSteady = "steady" // n requests that never end
-	KindClosed = "closed" // n users, each sends the next request when one ends
-	KindScript = "script" // requests whose every token is written down
 )
 
 // What a visit finds of the last one, in published code.
@@ -40,6 +34,9 @@ const (
 	maxTokens   = 10e6
 	maxKV       = 1e9
 	maxMs       = 1e6
+	maxLimitMs  = 1e9 // of latencies, that are longer than steps
+	maxRatePerS = 1e6
+	maxRepeat   = 1e6
 	maxS        = 1e6
 )
 
@@ -81,15 +78,29 @@ var keys = []key{
 
 	{path: "handoff.ms", kind: kindFloat, max: maxMs, def: 0.0, doc: "time that a request is in transit"},
 
-	{path: "workload.kind", kind: kindString, def: KindSteady, oneOf: choices(KindSteady, KindClosed, KindScript), doc: "steady: requests never end; closed: users who ask again; script: routing.scripts"},
+	{path: "workload.kind", kind: kindString, def: KindSteady, oneOf: choices(workloadKinds...), doc: "steady: requests never end; closed: users who ask again; poisson, bursty, trace: requests come by themselves; script: routing.scripts"},
 	{path: "workload.concurrency", kind: kindInt, min: 1, max: maxUsers, def: 8, doc: "users"},
-	{path: "workload.requests", kind: kindInt, min: 1, max: maxRequests, doc: "closed: end after so many, instead of duration_s"},
-	{path: "workload.prompt_tokens", kind: kindLength, min: 1, max: maxTokens, def: Length{100, 100}, doc: "a number, or { min, max } for uniform"},
-	{path: "workload.output_tokens", kind: kindLength, min: 1, max: maxTokens, def: Length{2048, 2048}, doc: "the same"},
-	{path: "workload.duration_s", kind: kindFloat, above: true, max: maxS, def: 600.0, doc: "simulated time"},
-	{path: "workload.warmup_s", kind: kindFloat, max: maxS, def: 60.0, doc: "left out of the figures; default 0 where requests ends the run"},
+	{path: "workload.requests", kind: kindInt, min: 1, max: maxRequests, doc: "end after so many, instead of duration_s; not steady, script"},
+	{path: "workload.rate_per_s", kind: kindFloat, above: true, max: maxRatePerS, doc: "poisson, bursty: mean rate of arrivals"},
+	{path: "workload.arrival_cv", kind: kindFloat, min: 1, max: 1000, def: 2.0, doc: "bursty: standard deviation / mean of the gaps between arrivals"},
+	{path: "workload.burst_requests", kind: kindFloat, min: 1, max: 1e6, def: 10.0, doc: "bursty: mean requests in a burst; at least (arrival_cv² + 1) / 2"},
+	{path: "workload.trace", kind: kindString, doc: "trace: .csv file beside this one, with the columns arrived_at (s), num_prefill_tokens, num_decode_tokens"},
+	{path: "workload.repeat", kind: kindInt, min: 1, max: maxRepeat, def: 1, doc: "trace: play it so often, end to end"},
+	{path: "workload.speedup", kind: kindFloat, above: true, max: 1e6, def: 1.0, doc: "trace: arrivals come so many times as fast"},
+	{path: "workload.prompt_tokens", kind: kindLength, min: 1, max: maxTokens, def: workload.Fixed(100), doc: "a number, { min, max } for uniform, { mean, cv, min, max } for lognormal, or { bounds, weights }"},
+	{path: "workload.output_tokens", kind: kindLength, min: 1, max: maxTokens, def: workload.Fixed(2048), doc: "the same"},
+	{path: "workload.lengths", kind: kindString, doc: "instead of both: aime-low, aime-high, swe-smith, or a .csv file with num_prefill_tokens and num_decode_tokens"},
+	{path: "workload.prefix.tokens", kind: kindInt, min: 1, max: maxTokens, doc: "prompts start with a text of so many tokens that others share"},
+	{path: "workload.prefix.share", kind: kindFloat, above: true, max: 1, def: 1.0, doc: "of the requests that do"},
+	{path: "workload.prefix.distinct", kind: kindInt, min: 1, max: maxRequests, def: 1, doc: "such texts"},
+	{path: "workload.limits.ttft_ms", kind: kindFloat, above: true, max: maxLimitMs, doc: "a request is good if its TTFT is at most this"},
+	{path: "workload.limits.tpot_ms", kind: kindFloat, above: true, max: maxLimitMs, doc: "and its TPOT at most this"},
+	{path: "workload.classes", kind: kindClasses, doc: "[[workload.classes]]: kinds of requests, each with name, share, lengths and limits"},
+	{path: "workload.duration_s", kind: kindFloat, above: true, max: maxS, def: 600.0, doc: "simulated time; a trace ends by itself"},
+	{path: "workload.warmup_s", kind: kindFloat, max: maxS, def: 60.0, doc: "left out of the figures; default 0 where requests or a trace end the run"},
 
-	{path: "scheduler.max_delay_ms", kind: kindFloat, max: maxMs, def: 0.0, doc: "an idle model waits for B no longer than this; 0: no bound"},
+	{path: "scheduler.max_delay_ms", kind: kindFloat, max: maxMs, doc: "an idle model waits for B no longer than this; 0: no bound. Default 0; poisson, bursty, trace: 10 times its step of one request"},
+	{path: "scheduler.prefix_reuse", kind: kindBool, def: true, doc: "prompts that start alike share KV"},
 	{path: "scheduler.queue_limit", kind: kindInt, min: 1, max: maxUsers, def: maxUsers, doc: "requests that wait for admission"},
 
 	{path: "colocation.factor", kind: kindFloat, min: 1, max: 100, def: 1.0, doc: "by which steps stretch while a model on the same GPU runs"},
@@ -104,7 +115,7 @@ var keys = []key{
 	{path: "plot.y", kind: kindString, doc: "a figure,"},
 	{path: "plot.series", kind: kindString, doc: "a swept key, or system,"},
 	{path: "plot.facet", kind: kindString, doc: "the same,"},
-	{path: "plot.kind", kind: kindString, oneOf: choices("line", "bar", "heat"), doc: "line, bar or heat"},
+	{path: "plot.kind", kind: kindString, oneOf: choices("line", "bar", "heat", "loss"), doc: "line, bar, heat (gain over B = 1) or loss (against the best B)"},
 
 	{path: "published.source", kind: kindString, doc: "who published figures to print beside ours"},
 	{path: "published.figure", kind: kindString, doc: "which figure; default: that of the plot"},
@@ -186,52 +197,48 @@ func expand(pattern string, models []string) []string {
 	return paths
 }
 
-// unread lists the workload keys that each kind has no use for.
-func unread(values settings) []string {
-	switch get[string](values, "workload.kind") {
-	case KindClosed:
-		if values["workload.requests"] != nil {
-			return []string{"workload.duration_s"}
-		}
-		return nil
-	case KindScript:
-		return []string{"workload.concurrency", "workload.requests", "workload.output_tokens", "workload.duration_s", "workload.warmup_s"}
-	}
-	return []string{"workload.requests"}
-}
-
 // withDefaults fills what values leaves out, save what the workload has no use
 // for.
 func withDefaults(values settings, models []string) {
 	if values["workload.kind"] == nil {
 		values["workload.kind"] = keyAt["workload.kind"].def
 	}
-	useless := unread(values)
 	for i := range keys {
-		if slices.Contains(useless, keys[i].path) {
+		if strings.HasPrefix(keys[i].path, "workload.") && !isRead(values, keys[i].path) {
 			continue
 		}
 		for m, path := range expand(keys[i].path, models) {
 			if _, given := values[path]; given {
 				continue
 			}
-			switch keys[i].path {
-			case "home":
-				values[path] = models[0]
-			case "models.*.gpus":
-				values[path] = []int{m}
-			case "workload.warmup_s":
-				// 60 s may be the whole of a run that ends by itself.
-				if values["workload.requests"] == nil {
-					values[path] = keys[i].def
-				} else {
-					values[path] = 0.0
-				}
-			default:
-				if keys[i].def != nil {
-					values[path] = keys[i].def
-				}
+			if def := defaultOf(&keys[i], values, models, m); def != nil {
+				values[path] = def
 			}
 		}
 	}
+}
+
+// defaultOf is a key's default beside the values that are given; nil for none.
+func defaultOf(k *key, values settings, models []string, model int) any {
+	kind := get[string](values, "workload.kind")
+	switch k.path {
+	case "home":
+		return models[0]
+	case "models.*.gpus":
+		return []int{model}
+	case "workload.duration_s":
+		if kind == KindTrace {
+			return nil // it ends by itself
+		}
+	case "workload.warmup_s":
+		// 60 s may be the whole of a run that ends by itself.
+		if values["workload.requests"] != nil || kind == KindTrace && values["workload.duration_s"] == nil {
+			return 0.0
+		}
+	case "scheduler.max_delay_ms":
+		if !IsOpen(kind) {
+			return 0.0
+		}
+	}
+	return k.def
 }

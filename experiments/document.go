@@ -3,6 +3,7 @@ package experiments
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -23,6 +24,7 @@ type document struct {
 	values settings
 	origin map[string]origin // of each value
 	axes   []axis
+	files  files
 	errs   SpecErrors
 }
 
@@ -47,6 +49,7 @@ func read(file string, src []byte) *document {
 		tables: map[string]string{},
 		values: settings{},
 		origin: map[string]origin{},
+		files:  files{dir: filepath.Dir(file), read: map[string]*readFile{}},
 	}
 	root := map[string]any{}
 	if err := toml.Unmarshal(src, &root); err != nil {
@@ -280,6 +283,8 @@ func (d *document) settable(path string, at origin, shown string) *key {
 		d.failAt(at, shown, "names no key", offer(path, d.allPaths()))
 	case isModel && strings.HasSuffix(path, ".name"):
 		d.failAt(at, shown, "a model's name cannot be changed", "")
+	case path == "workload.classes" && !at.fromSet:
+		d.failAt(at, shown, "cannot be swept", "the columns of the results name the classes")
 	case !isSetting(path) && !at.fromSet:
 		d.failAt(at, shown, "cannot be swept", "give "+path+" itself a list, or leave it out")
 	default:

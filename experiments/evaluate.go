@@ -77,7 +77,19 @@ func (s *setup) outcome(sum metrics.Summary) Outcome {
 		}
 		sum.TokenShare = spread(sum.TokenShare, s.alone, len(s.spec.Models), 0)
 	}
+	sum.CountGPUs(gpusOf(s.models))
 	return Outcome{Status: StatusOK, Summary: sum, Large: large}
+}
+
+// gpusOf counts the GPUs that the models take, shared ones once.
+func gpusOf(models []Model) int {
+	seen := map[int]bool{}
+	for _, m := range models {
+		for _, gpu := range m.GPUs {
+			seen[gpu] = true
+		}
+	}
+	return len(seen)
 }
 
 func spread(values []float64, at, models int, rest float64) []float64 {
@@ -123,16 +135,11 @@ func (s *Spec) large() (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if ns := t.Ns(1, 1, s.context()); ns >= longest {
+		if ns := t.Ns(1, 1, s.Workload.context()); ns >= longest {
 			large, longest = i, ns
 		}
 	}
 	return large, nil
-}
-
-// context is that of a request half-way.
-func (s *Spec) context() int {
-	return int(s.Workload.PromptTokens.Mean()) + int(s.Workload.OutputTokens.Mean())/2
 }
 
 func ns(x float64) int64 { return int64(math.Round(x)) }

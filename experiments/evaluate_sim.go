@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/scheduler"
 	"github.com/tokenrouter/tokenrouter/sim"
 )
 
@@ -31,6 +32,7 @@ func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
 		Seed:       seed,
 		Static:     s.static, Reread: s.reread, Dispatcher: s.dispatcher, QueryShare: s.queryShare,
 		Interference: s.interference(),
+		NoReuse:      !s.spec.Scheduler.PrefixReuse,
 	}
 	if steady := s.spec.Workload.Kind == KindSteady; steady && (s.reread || s.dispatcher != nil) {
 		return config, "reading all tokens again and again needs requests that end: workload.kind closed, not steady"
@@ -44,29 +46,50 @@ func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
 			ChunkTokens: m.ChunkTokens, KVTokens: m.KVTokens, BlockTokens: m.BlockTokens,
 		})
 	}
-	w := s.spec.Workload
-	config.Workload = sim.Workload{
+	s.boundDelays(&config)
+	config.Workload = s.workload()
+	return config, ""
+}
+
+// boundDelays lets each model wait for B as long as it takes itself.
+func (s *setup) boundDelays(config *sim.Config) {
+	steps := s.spec.Scheduler.MaxDelaySteps
+	if _, waits := s.rule.(scheduler.Delayed); !waits || steps == 0 {
+		return
+	}
+	for i := range config.Models {
+		step := s.times[i].Ns(1, 1, s.spec.Workload.context())
+		config.Models[i].Rule = scheduler.Delayed{MaxDelayNs: ns(steps * float64(step))}
+	}
+}
+
+// workload describes the load to the simulator.
+func (s *setup) workload() sim.Workload {
+	w := &s.spec.Workload
+	out := sim.Workload{
 		Home:       s.home,
 		Users:      w.Concurrency,
 		Requests:   w.Requests,
-		PromptMin:  w.PromptTokens.Min,
-		PromptMax:  w.PromptTokens.Max,
-		OutputMin:  w.OutputTokens.Min,
-		OutputMax:  w.OutputTokens.Max,
+		Arrivals:   w.Arrivals,
+		Mix:        w.Mix,
 		DurationNs: nsFromS(w.DurationS),
 		WarmupNs:   nsFromS(w.WarmupS),
 	}
-	switch w.Kind {
-	case KindSteady:
-		config.Workload.Kind = sim.Steady
-	case KindClosed:
-		config.Workload.Kind = sim.Closed
-	case KindScript:
-		config.Workload.Kind = sim.Listed
-		config.Workload.DurationNs, config.Workload.WarmupNs = 0, 0 // a script ends when it has been played
-		config.Workload.List = s.scripted()
+	switch {
+	case w.Kind == KindSteady:
+		// Every request counts with the mean.
+		out.Kind = sim.Steady
+		out.PromptMin, out.OutputMin = int(w.PromptTokens.Mean()), int(w.OutputTokens.Mean())
+		out.PromptMax, out.OutputMax = out.PromptMin, out.OutputMin
+	case w.Kind == KindClosed:
+		out.Kind = sim.Closed
+	case IsOpen(w.Kind):
+		out.Kind = sim.Open
+	case w.Kind == KindScript:
+		out.Kind = sim.Listed // it ends when it has been played
+		out.List = s.scripted()
 	}
-	return config, ""
+	return out
 }
 
 // scripted lists one request for each script, all at the start. A request

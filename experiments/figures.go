@@ -20,7 +20,8 @@ var quantileNames = []string{"mean", "p50", "p95", "p99"}
 
 // Figures lists what every run of an experiment with these models shows, in
 // the order of the values in a Record.
-func Figures(models []string) []Figure {
+// classes names the classes of requests where there are several.
+func Figures(models, classes []string) []Figure {
 	var out []Figure
 	add := func(name, column string) { out = append(out, Figure{name, column}) }
 	perModel := func(name string) {
@@ -46,12 +47,27 @@ func Figures(models []string) []Figure {
 	add("tokens", "tokens")
 	add("requests", "requests")
 	add("aborted", "aborted")
+	add("goodput_req_per_s", "goodput_req_per_s")
+	add("good_request_share", "good_request_share")
+	add("gpu_s_per_1k_tok", "gpu_s_per_1k_tok")
+	for _, class := range classes {
+		// class_chat.ttft_p99_ms is a member of an object in JSON.
+		of := func(name string) { add("class_"+class+"."+name, "class_"+class+"_"+name) }
+		for _, name := range []string{"ttft", "tpot", "itl", "e2e"} {
+			for _, q := range quantileNames {
+				of(name + "_" + q + "_ms")
+			}
+		}
+		for _, name := range []string{"throughput_tok_per_s", "tokens", "requests", "aborted", "goodput_req_per_s", "good_request_share"} {
+			of(name)
+		}
+	}
 	return out
 }
 
 // figureValues lists the values of a summary in the order of Figures; NaN is
 // what was not observed. large is the model whose share of tokens is given.
-func figureValues(s *metrics.Summary, models, large int) []float64 {
+func figureValues(s *metrics.Summary, models, classes, large int) []float64 {
 	out := []float64{s.ThroughputTokPerS, s.PerUserTokPerS}
 	for _, q := range []metrics.Quantiles{s.TTFTMs, s.TPOTMs, s.ITLMs, s.E2EMs} {
 		out = append(out, q.Mean, q.P50, q.P95, q.P99)
@@ -66,7 +82,26 @@ func figureValues(s *metrics.Summary, models, large int) []float64 {
 	out = append(out, s.WaitingMs[:]...)
 	out = append(out, at(s.TokenShare, large))
 	perModel(s.BInForce)
-	return append(out, s.ThroughputRelSE, count(s.Tokens), count(s.Requests), count(s.Aborted))
+	out = append(out, s.ThroughputRelSE, count(s.Tokens), count(s.Requests), count(s.Aborted),
+		s.GoodputReqPerS, s.GoodShare, s.GPUSecondsPer1kTok)
+	for i := range classes {
+		c := unobservedClass()
+		if i < len(s.Classes) {
+			c = s.Classes[i]
+		}
+		for _, q := range []metrics.Quantiles{c.TTFTMs, c.TPOTMs, c.ITLMs, c.E2EMs} {
+			out = append(out, q.Mean, q.P50, q.P95, q.P99)
+		}
+		out = append(out, c.ThroughputTokPerS, count(c.Tokens), count(c.Requests), count(c.Aborted), c.GoodputReqPerS, c.GoodShare)
+	}
+	return out
+}
+
+func unobservedClass() metrics.ClassSummary {
+	nan := math.NaN()
+	none := metrics.Quantiles{Mean: nan, P50: nan, P95: nan, P99: nan}
+	return metrics.ClassSummary{Requests: -1, Aborted: -1, Tokens: -1, ThroughputTokPerS: nan,
+		GoodputReqPerS: nan, GoodShare: nan, TTFTMs: none, TPOTMs: none, ITLMs: none, E2EMs: none}
 }
 
 // Unobserved is a Summary in which nothing was observed: an evaluator fills
@@ -78,6 +113,7 @@ func Unobserved() metrics.Summary {
 		WindowS: nan, Requests: -1, Aborted: -1, Tokens: -1,
 		ThroughputTokPerS: nan, ThroughputRelSE: nan, PerUserTokPerS: nan,
 		TTFTMs: none, TPOTMs: none, ITLMs: none, E2EMs: none,
+		GoodputReqPerS: nan, GoodShare: nan, GPUSecondsPer1kTok: nan,
 	}
 	for c := range s.WaitingMs {
 		s.WaitingMs[c] = nan

@@ -23,7 +23,9 @@ const (
 	kindFloats                // []float64
 	kindMatrix                // [][]float64
 	kindThreshold             // Threshold
-	kindLength                // Length: one number, or {min, max}
+	kindLength                // Length: one number, or a table
+	kindBool                  // bool
+	kindClasses               // Classes
 )
 
 // key describes one key of an experiment file: everything that can be checked
@@ -78,6 +80,14 @@ func (k *key) check(v any, voc *vocabulary) (any, []finding) {
 		}
 	case kindLength:
 		out = c.length(v)
+	case kindBool:
+		var ok bool
+		if out, ok = v.(bool); !ok {
+			c.fail("", "", "must be true or false, got %s", describe(v))
+			out = false
+		}
+	case kindClasses:
+		out = c.classes(v)
 	}
 	return out, c.findings
 }
@@ -212,37 +222,6 @@ func list[T any](c *valueCheck, sub string, v any, want string, element func(str
 		out[i] = element(locate.Index(sub, i), item)
 	}
 	return out
-}
-
-func (c *valueCheck) length(v any) Length {
-	table, ok := v.(map[string]any)
-	if !ok {
-		switch v.(type) {
-		case int64, float64:
-		default:
-			c.fail("", unquote(v), "must be a whole number or {min, max}, got %s", describe(v))
-			return Length{}
-		}
-		n := c.whole("", v)
-		return Length{n, n}
-	}
-	known := []string{"min", "max"}
-	for _, name := range sortedKeys(table) {
-		if name != "min" && name != "max" {
-			c.fail("."+locate.Join("", name), offer(name, known), "unknown key")
-		}
-	}
-	for _, name := range known {
-		if _, ok := table[name]; !ok {
-			c.fail("", "write { min = 900, max = 1100 }", "lacks %s", name)
-			return Length{}
-		}
-	}
-	n := Length{c.whole(".min", table["min"]), c.whole(".max", table["max"])}
-	if len(c.findings) == 0 && n.Min > n.Max {
-		c.fail("", "swap them", "min %d is more than max %d", n.Min, n.Max)
-	}
-	return n
 }
 
 // describe names a TOML value in an error.

@@ -19,30 +19,50 @@ var kindNames = map[kind]string{
 	kindFloats:    "[number, …]",
 	kindMatrix:    "[[number, …], …]",
 	kindThreshold: "whole number or [whole number, …]",
-	kindLength:    "whole number or { min, max }",
+	kindLength:    "whole number or a table",
+	kindBool:      "true or false",
+	kindClasses:   "[table, …]",
 }
 
 // Keys lists all keys in the order of the table; * stands for a model's name.
 func Keys() []KeyInfo {
 	var out []KeyInfo
 	for i := range keys {
-		k := &keys[i]
-		info := KeyInfo{Path: k.path, Value: kindNames[k.kind], Meaning: k.doc}
-		if k.def != nil {
-			info.Default = tomlText(k.def)
-		}
-		if k.kind != kindString && k.kind != kindStrings {
-			from := "from"
-			if k.above {
-				from = "above"
+		out = append(out, keys[i].info(""))
+		if keys[i].kind == kindClasses {
+			for j := range classKeys {
+				out = append(out, classKeys[j].info(keys[i].path+"."))
 			}
-			info.Value += fmt.Sprintf(", %s %s to %s", from, formatFloat(k.min), formatFloat(k.max))
 		}
-		out = append(out, info)
 	}
 	return append(out, KeyInfo{
 		Path: `sweep."PATH"`, Value: "[value, …]", Meaning: "a cell for each value; the last key changes fastest",
 	})
+}
+
+// isNumeric reports whether the key has bounds.
+func (k *key) isNumeric() bool {
+	switch k.kind {
+	case kindString, kindStrings, kindBool, kindClasses:
+		return false
+	}
+	return true
+}
+
+// info describes the key below a table.
+func (k *key) info(table string) KeyInfo {
+	info := KeyInfo{Path: table + k.path, Value: kindNames[k.kind], Meaning: k.doc}
+	if k.def != nil {
+		info.Default = tomlText(k.def)
+	}
+	if k.isNumeric() {
+		from := "from"
+		if k.above {
+			from = "above"
+		}
+		info.Value += fmt.Sprintf(", %s %s to %s", from, formatFloat(k.min), formatFloat(k.max))
+	}
+	return info
 }
 
 // TOML writes a list as TOML.

@@ -116,13 +116,18 @@ func (d *document) moveLastAxis(place int) {
 
 // dropRivals makes room for a value that stands in place of others: whoever
 // sets a profile means it to replace step_ms, and the other way round; likewise
-// for the two ways to end a run.
+// for the two ways to end a run and to give lengths.
 func (d *document) dropRivals(path string) {
 	switch path {
 	case "workload.requests":
 		delete(d.values, "workload.duration_s")
 	case "workload.duration_s":
 		delete(d.values, "workload.requests")
+	case "workload.lengths":
+		delete(d.values, "workload.prompt_tokens")
+		delete(d.values, "workload.output_tokens")
+	case "workload.prompt_tokens", "workload.output_tokens":
+		delete(d.values, "workload.lengths")
 	}
 	model, ok := modelOf(path)
 	if !ok {

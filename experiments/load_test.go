@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tokenrouter/tokenrouter/internal/workload"
 )
 
 // example is the file of the project's first description.
@@ -76,9 +78,10 @@ func TestExample(t *testing.T) {
 				KVTokens: 200_000, MaxRunning: 64, ChunkTokens: 2048, BlockTokens: 16},
 		},
 		Routing: Routing{Algorithm: "matrix", Matrix: [][]float64{{0.9, 0.1}, {1, 0}}, Large: 1},
-		Workload: Workload{Kind: "steady", Concurrency: 8, PromptTokens: Length{100, 100},
-			OutputTokens: Length{2048, 2048}, DurationS: 600, WarmupS: 60},
-		Scheduler: Scheduler{QueueLimit: maxUsers},
+		Workload: Workload{Kind: "steady", Concurrency: 8, PromptTokens: workload.Fixed(100),
+			OutputTokens: workload.Fixed(2048), DurationS: 600, WarmupS: 60},
+		Scheduler:        Scheduler{QueueLimit: maxUsers, PrefixReuse: true},
+		ColocationFactor: 1, Official: Official{Visits: VisitsKept}, Dispatcher: Dispatcher{5, 5}, QueryLargeShare: 0.4,
 	}
 	if diff := cmp.Diff(want, spec); diff != "" {
 		t.Errorf("second point (-want +got):\n%s", diff)
@@ -126,11 +129,27 @@ ms = 0.0
 kind = "closed"
 concurrency = 8
 requests = 8
+rate_per_s = 2.0
+arrival_cv = 2.0
+burst_requests = 10.0
+trace = "x.csv"
+repeat = 2
+speedup = 1.5
+lengths = "aime-low"
+classes = [{ name = "a" }]
 prompt_tokens = 100
 output_tokens = 2048
 duration_s = 600
 warmup_s = 60
+[workload.prefix]
+tokens = 64
+share = 0.5
+distinct = 3
+[workload.limits]
+ttft_ms = 500.0
+tpot_ms = 50.0
 [scheduler]
+prefix_reuse = false
 max_delay_ms = 1.0
 queue_limit = 1
 [colocation]
@@ -240,6 +259,8 @@ func wrongTypes(k *key) []string {
 		values = append(values, `"x"`)
 	}
 	switch k.kind {
+	case kindBool:
+		values[0] = "1"
 	case kindInt, kindInts, kindThreshold, kindLength:
 		values = append(values, "1.5", "[1.5]")
 	case kindString, kindStrings:
@@ -298,6 +319,9 @@ func TestEveryKeyCanBeSet(t *testing.T) {
 			continue
 		}
 		_, err := Load("x.toml", []byte(example), path+"=true")
+		if keys[i].kind == kindBool {
+			_, err = Load("x.toml", []byte(example), path+"=1")
+		}
 		if keys[i].kind == kindString {
 			_, err = Load("x.toml", []byte(example), path+"= ")
 		}

@@ -42,10 +42,10 @@ type Record struct {
 	Values []float64 // in the order of Figures; nil unless the status is ok
 }
 
-func newRecord(o Outcome, models int) Record {
+func newRecord(o Outcome, models, classes int) Record {
 	r := Record{Status: o.Status, Reason: o.Reason}
 	if o.Status == StatusOK {
-		r.Values = figureValues(&o.Summary, models, o.Large)
+		r.Values = figureValues(&o.Summary, models, classes, o.Large)
 	}
 	return r
 }
@@ -69,6 +69,17 @@ func (r *Results) Failures() int {
 		}
 	}
 	return n
+}
+
+// NothingApplies returns the reason of the first cell if no place could show
+// any cell, else "".
+func (r *Results) NothingApplies() string {
+	for _, record := range r.Records {
+		if record.Status != StatusNotApplicable {
+			return ""
+		}
+	}
+	return r.Records[0].Reason
 }
 
 // JSON writes cell i as one line of JSON, the newline left out.

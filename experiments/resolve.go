@@ -7,34 +7,43 @@ import (
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/experiments/internal/locate"
+	"github.com/tokenrouter/tokenrouter/internal/workload"
 )
 
 // resolve fills defaults in, checks what concerns more than one key, and
 // builds the Spec of one cell.
-func resolve(s settings, models []string) (*Spec, []problem) {
+func resolve(s settings, models []string, f *files) (*Spec, []problem) {
 	withDefaults(s, models)
 	var found []problem
 	fail := func(path, hint, format string, args ...any) {
-		found = append(found, problem{path: path, msg: fmt.Sprintf(format, args...), hint: hint})
+		p := problem{path: path, msg: fmt.Sprintf(format, args...), hint: hint}
+		for _, arg := range args {
+			// What is wrong inside a file has its place there.
+			if e, ok := arg.(*workload.FileError); ok {
+				p = problem{path: e.Field, at: &place{e.File, e.Line}, msg: e.Msg, hint: e.Hint}
+			}
+		}
+		found = append(found, p)
 	}
+	w := checkWorkload(s, f, fail)
 	for _, m := range models {
-		checkModel(s, m, fail)
+		checkModel(s, m, w, fail)
 	}
-	checkWorkload(s, fail)
 	if len(found) == 0 {
-		checkRouting(s, models, fail)
+		checkRouting(s, models, w, fail)
 	}
 	if len(found) > 0 {
 		return nil, found
 	}
-	spec := build(s, models)
+	spec := build(s, models, w)
 	checkQuantum(spec, fail)
 	return spec, found
 }
 
 type failFunc func(path, hint, format string, args ...any)
 
-func checkModel(s settings, model string, fail failFunc) {
+// checkModel checks one model; w is nil if something is wrong with the workload.
+func checkModel(s settings, model string, w *Workload, fail failFunc) {
 	at := "models." + model + "."
 	profile, stepMs := get[string](s, at+"profile"), hasStepMs(s, model)
 	switch {
@@ -57,19 +66,21 @@ func checkModel(s settings, model string, fail failFunc) {
 		fail(at+"chunk_tokens", fmt.Sprintf("at least %d, or lower max_running", running+1),
 			"must be more than max_running %d, so that prefill gets on beside a full batch, got %d", running, chunk)
 	}
-	workload := get[string](s, "workload.kind")
+	steady := get[string](s, "workload.kind") == KindSteady
 	users := get[int](s, "workload.concurrency")
-	if workload == KindSteady && users > running {
+	if steady && users > running {
 		fail(at+"max_running", fmt.Sprintf("raise it to %d", users),
 			"must be at least workload.concurrency %d, since steady requests all run, got %d", users, running)
 	}
 	kv, block := get[int](s, at+"kv_tokens"), get[int](s, at+"block_tokens")
 	if kv < block {
 		fail(at+"kv_tokens", "", "must hold at least one block of %d tokens, got %d", block, kv)
-	} else if prompt := get[Length](s, "workload.prompt_tokens").Max; kv/block*block < prompt+1 {
+	} else if w == nil {
+		// What it asks for is not known.
+	} else if prompt := w.longestPrompt(); kv/block*block < prompt+1 {
 		fail(at+"kv_tokens", "raise it, or shorten workload.prompt_tokens",
 			"must hold a prompt of %d tokens and one more, got %d in blocks of %d", prompt, kv, block)
-	} else if held := heldTokens(s); workload == KindSteady && users*((held+block-1)/block) > kv/block {
+	} else if held := w.context(); steady && users*((held+block-1)/block) > kv/block {
 		fail(at+"kv_tokens", "raise it, or lower workload.concurrency",
 			"must hold %d steady requests of %d tokens each, got %d", users, held, kv)
 	}
@@ -82,42 +93,7 @@ func checkModel(s settings, model string, fail failFunc) {
 	}
 }
 
-// heldTokens is the context that a steady request counts with.
-func heldTokens(s settings) int {
-	return int(get[Length](s, "workload.prompt_tokens").Mean()) + int(get[Length](s, "workload.output_tokens").Mean())/2
-}
-
-func checkWorkload(s settings, fail failFunc) {
-	kind := get[string](s, "workload.kind")
-	for _, path := range unread(s) {
-		if s[path] == nil {
-			continue
-		}
-		switch {
-		case path == "workload.requests":
-			fail(path, `remove it, or write kind = "closed"`, "has no meaning for kind %q, whose requests are not counted", kind)
-		case kind == KindClosed:
-			fail(path, "remove one of them", "the run would have two ends: workload.requests and this")
-		default:
-			fail(path, "remove it", "has no meaning for kind %q", kind)
-		}
-	}
-	duration, timed := s["workload.duration_s"].(float64)
-	if warmup := get[float64](s, "workload.warmup_s"); timed && warmup >= duration {
-		fail("workload.duration_s", "lower warmup_s or raise duration_s",
-			"must be more than warmup_s %s, got %s", formatFloat(warmup), formatFloat(duration))
-	}
-	isScript := get[string](s, "routing.algorithm") == "script"
-	if isScript != (kind == KindScript) {
-		fail("workload.kind", `routing.algorithm = "script" and workload.kind = "script" go together`,
-			"%q does not fit routing.algorithm %q", kind, get[string](s, "routing.algorithm"))
-	}
-	if prompt := get[Length](s, "workload.prompt_tokens"); isScript && prompt.Min != prompt.Max {
-		fail("workload.prompt_tokens", "", "must be one number: scripts need one length for all prompts")
-	}
-}
-
-func checkRouting(s settings, models []string, fail failFunc) {
+func checkRouting(s settings, models []string, w *Workload, fail failFunc) {
 	const path = "routing.matrix"
 	if m, given := s[path].([][]float64); given {
 		if !checkMatrix(m, models, fail) {
@@ -126,7 +102,7 @@ func checkRouting(s settings, models []string, fail failFunc) {
 	} else if len(models) == 1 && get[string](s, "routing.algorithm") == "matrix" {
 		s[path] = [][]float64{{1}}
 	}
-	_, err := build(s, models).NewAlgorithm()
+	_, err := build(s, models, w).NewAlgorithm()
 	var field *algorithms.FieldError
 	switch {
 	case err == nil:
@@ -158,7 +134,7 @@ func checkQuantum(spec *Spec, fail failFunc) {
 			fail("models."+spec.Models[i].Name, "", "%v", err)
 			continue
 		}
-		if shortest := t.Ns(1, 1, spec.context()); quantumNs > shortest {
+		if shortest := t.Ns(1, 1, spec.Workload.context()); quantumNs > shortest {
 			fail("dtmc.quantum_ms", "0 lets the chain choose", "must be at most a step of %s, %s ms, got %s",
 				spec.Models[i].Name, formatFloat(float64(shortest)/1e6), formatFloat(spec.DTMC.QuantumMs))
 		}

@@ -88,7 +88,7 @@ var rules = []struct {
 	{"unknown table", "[workload]", "[workloads]", nil,
 		"x.toml:12: workloads: unknown key\n  fix: did you mean workload?"},
 	{"no table", "[workload]\nconcurrency = 8\nduration_s = 600", "", []string{"workload=3"},
-		"--set: workload: names no key\n  fix: did you mean workload.concurrency or "},
+		"--set: workload: names no key\n  fix: did you mean workload.arrival_cv or "},
 	{"syntax", "concurrency = 8", "concurrency = = 8", nil, "x.toml:13: not TOML: "},
 	{"key twice", "concurrency = 8", "concurrency = 8\nconcurrency = 9", nil, "x.toml:14: not TOML: "},
 	{"seed twice", `question = "q"`, "question = 'q'\nseeds = [1,\n1]", nil, "x.toml:3: seeds[1]: is given twice"},

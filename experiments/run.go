@@ -93,7 +93,7 @@ type run struct {
 func (r *run) open() error {
 	if r.options.Out != "" {
 		var err error
-		if r.store, err = openStore(r.options.Out, r.plan.Name, r.options.Build, len(Figures(r.models))); err != nil {
+		if r.store, err = openStore(r.options.Out, r.plan.Name, r.options.Build, len(Figures(r.models, r.plan.Classes()))); err != nil {
 			return err
 		}
 		path := filepath.Join(r.options.Out, RunLog)
@@ -217,13 +217,13 @@ func (r *run) one(ctx context.Context, j job) (a answer) {
 			a.stack = "\n" + string(debug.Stack())
 		}
 	}()
-	a.record = newRecord(r.options.Evaluate(ctx, j.cell), len(r.models))
+	a.record = newRecord(r.options.Evaluate(ctx, j.cell), len(r.models), len(r.plan.Classes()))
 	return a
 }
 
 func (r *run) results() *Results {
 	out := &Results{
-		Plan: r.plan, Version: r.options.Version, Figures: Figures(r.models),
+		Plan: r.plan, Version: r.options.Version, Figures: Figures(r.models, r.plan.Classes()),
 		Reused: r.reused, Ran: len(r.keys) - r.reused,
 	}
 	for _, c := range r.plan.Cells {

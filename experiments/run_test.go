@@ -211,7 +211,7 @@ func TestJSON(t *testing.T) {
 		"ttft_ms": none, "tpot_ms": none, "itl_ms": none, "e2e_ms": none,
 		"mean_batch": map[string]any{"small": 1.5, "large": nil}, "utilisation": both, "b_in_force": both,
 		"waiting_ms_by_cause": map[string]any{"step": nil, "threshold": nil, "kv": nil, "peer": nil, "admission": nil},
-		"large_token_share":   nil, "throughput_rel_se": nil, "tokens": 7.0, "requests": nil, "aborted": nil, "version": "v0",
+		"large_token_share":   nil, "throughput_rel_se": nil, "tokens": 7.0, "requests": nil, "aborted": nil, "goodput_req_per_s": nil, "good_request_share": nil, "gpu_s_per_1k_tok": nil, "version": "v0",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -267,6 +267,9 @@ func TestCSV(t *testing.T) {
 // Two evaluators, one truth: the fit of the published ablation, for which an
 // independent simulation gave these figures.
 func TestEvaluatorsAgreeOnTheFit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a thousand simulated seconds take minutes under the race detector")
+	}
 	const src = `question = "q"
 systems = ["tokenrouter", "async", "alternate", "lockstep", "single:large"]
 [[models]]

@@ -58,22 +58,18 @@ type Routing struct {
 	Scripts      []string
 }
 
-// Workload says what is asked of the system.
-type Workload struct {
-	Kind         string
-	Concurrency  int
-	Requests     int // 0: DurationS decides
-	PromptTokens Length
-	OutputTokens Length
-	DurationS    float64
-	WarmupS      float64
-}
-
 // Scheduler holds settings of the scheduler that all models share.
 type Scheduler struct {
-	MaxDelayMs float64 // 0: no bound
-	QueueLimit int
+	MaxDelayMs    float64 // 0: no bound, unless MaxDelaySteps gives one
+	MaxDelaySteps float64 // the same, in steps of one request of the model itself
+	QueueLimit    int
+	PrefixReuse   bool
 }
+
+// openDelaySteps is how many steps of one request an idle model waits for B at
+// most where requests come by themselves: traffic that is never routed must not
+// starve a request that is.
+const openDelaySteps = 10
 
 // Official holds settings of the system of that name.
 type Official struct{ Visits string }
@@ -103,28 +99,24 @@ func get[T any](s settings, path string) T {
 }
 
 // build turns checked values into a Spec. It expects defaults to be filled in.
-func build(s settings, models []string) *Spec {
+func build(s settings, models []string, w *Workload) *Spec {
 	spec := &Spec{
 		HandoffMs: get[float64](s, "handoff.ms"),
 		Routing:   buildRouting(s, models),
-		Workload: Workload{
-			Kind:         get[string](s, "workload.kind"),
-			Concurrency:  get[int](s, "workload.concurrency"),
-			Requests:     get[int](s, "workload.requests"),
-			PromptTokens: get[Length](s, "workload.prompt_tokens"),
-			OutputTokens: get[Length](s, "workload.output_tokens"),
-			DurationS:    get[float64](s, "workload.duration_s"),
-			WarmupS:      get[float64](s, "workload.warmup_s"),
-		},
+		Workload:  *w,
 		Scheduler: Scheduler{
-			MaxDelayMs: get[float64](s, "scheduler.max_delay_ms"),
-			QueueLimit: get[int](s, "scheduler.queue_limit"),
+			MaxDelayMs:  get[float64](s, "scheduler.max_delay_ms"),
+			QueueLimit:  get[int](s, "scheduler.queue_limit"),
+			PrefixReuse: get[bool](s, "scheduler.prefix_reuse"),
 		},
 		DTMC:             DTMC{QuantumMs: get[float64](s, "dtmc.quantum_ms")},
 		ColocationFactor: get[float64](s, "colocation.factor"),
 		Official:         Official{Visits: get[string](s, "official.visits")},
 		Dispatcher:       Dispatcher{get[float64](s, "dispatcher.ms"), get[float64](s, "dispatcher.ms_per_1k_tokens")},
 		QueryLargeShare:  get[float64](s, "query.large_share"),
+	}
+	if s["scheduler.max_delay_ms"] == nil {
+		spec.Scheduler.MaxDelaySteps = openDelaySteps
 	}
 	spec.Home = slices.Index(models, get[string](s, "home"))
 	for _, name := range models {

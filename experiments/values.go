@@ -9,13 +9,6 @@ import (
 	"strings"
 )
 
-// Length is a number of tokens: fixed when Min equals Max, otherwise drawn
-// uniformly from Min to Max, both included.
-type Length struct{ Min, Max int }
-
-// Mean is the expected length.
-func (l Length) Mean() float64 { return float64(l.Min+l.Max) / 2 }
-
 // Threshold is the B of one model: entry i is asked for while i+1 requests are
 // live, the last one beyond. One entry does not depend on the load.
 type Threshold []int
@@ -41,10 +34,11 @@ func tomlText(v any) string {
 	case float64:
 		return formatFloat(v)
 	case Length:
-		if v.Min == v.Max {
-			return strconv.Itoa(v.Min)
-		}
-		return fmt.Sprintf("{ min = %d, max = %d }", v.Min, v.Max)
+		return lengthText(v)
+	case Class:
+		return v.toml()
+	case Classes:
+		return tomlList(v)
 	case Threshold:
 		if len(v) == 1 {
 			return strconv.Itoa(v[0])
@@ -85,10 +79,9 @@ func formatFloat(f float64) string {
 func jsonValue(v any) []byte {
 	switch typed := v.(type) {
 	case Length:
-		if typed.Min != typed.Max {
-			return fmt.Appendf(nil, `{"min":%d,"max":%d}`, typed.Min, typed.Max)
-		}
-		v = typed.Min
+		return lengthJSON(typed)
+	case Classes:
+		return typed.json()
 	case Threshold:
 		if len(typed) == 1 {
 			v = typed[0]

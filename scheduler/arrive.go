@@ -1,5 +1,7 @@
 package scheduler
 
+import "github.com/tokenrouter/tokenrouter/algorithms"
+
 // onArrived queues a client's request, or refuses it. Whether there is a place
 // is decided when the instant is settled.
 func (c *Core) onArrived(a *Arrival) {
@@ -98,9 +100,11 @@ func (c *Core) onPeerArrived(req *PeerReq) {
 	s, known := c.byID[req.ID]
 	if !known {
 		if req.Start != 0 {
-			// This model knew the request, so home has ended it meanwhile.
-			c.releaseKnowers(req.ID, req.Home, req.Anchors)
-			c.recycle(req)
+			// This model knew the request and has dropped it on home's word. Home
+			// tells the others, who may not have heard; were it not over, it
+			// would be now.
+			req.From, req.Status = c.me, algorithms.Failed
+			c.out = append(c.out, Message{Kind: Return, Request: req.ID, To: req.Home, Req: req})
 			return
 		}
 		var r *request

@@ -27,7 +27,11 @@ func (c *Core) finishEntry(e *Entry, res *Result) {
 		c.drop(s)
 		return
 	}
-	r.fed += len(e.Tokens) + len(res.Run)
+	if len(res.Run) > 0 && c.cfg.HoldContext == 0 {
+		r.fed += len(res.Run) // reserveRun has fed the first step
+	} else {
+		c.feed(r, len(e.Tokens)+len(res.Run))
+	}
 	if !res.Sampled {
 		c.makeReady(s)
 		return
@@ -38,7 +42,6 @@ func (c *Core) finishEntry(e *Entry, res *Result) {
 	first := r.ids.len()
 	r.ids.ids = append(r.ids.ids, res.Run...)
 	r.budget -= len(res.Run)
-	c.publish(r)
 	to := res.Dest.Model()
 	if to >= c.models {
 		panic("scheduler: Route names a model that is not there")
@@ -62,11 +65,13 @@ func (c *Core) finishEntry(e *Entry, res *Result) {
 	}
 }
 
-// publish lets other requests find the KV of the prompt as soon as all of it
-// is there: prompts are what requests share. The rest follows when it ends.
-func (c *Core) publish(r *request) {
+// feed notes that rows positions have KV now, and lets other requests find that
+// of the prompt as soon as all of it is there: prompts are what requests share.
+// The rest follows when the request ends.
+func (c *Core) feed(r *request, rows int) {
+	r.fed += rows
 	size := c.cfg.BlockTokens
-	if !c.reuse || (r.published+1)*size > r.prompt {
+	if !c.reuse || r.fed < r.prompt || (r.published+1)*size > r.prompt {
 		return
 	}
 	full := r.prompt / size

@@ -110,10 +110,10 @@ func (c *Core) endAtHome(s int32, why Reason) {
 	c.end(s)
 }
 
-// releaseKnowers passes on that a request is over, to the models that know it.
-// Home's own Release may have reached one of them before the request did, from
-// a third model. So whoever comes to know that it is over, and learns from a
-// peer request or holds the request itself, tells those whom only this tells.
+// releaseKnowers tells the models that know a request that it is over. Home's
+// first Release may have reached one of them before the request did, from a
+// third model. So home tells them again when it hears of the request, and a
+// model that has to drop it passes the word on to those it knows of.
 func (c *Core) releaseKnowers(id RequestID, home int, anchors []int) {
 	for m, a := range anchors {
 		if a > 0 && m != c.me && m != home {

@@ -35,7 +35,7 @@ func (c *Core) repeats(b *Batch) int {
 	return max(steps, 1)
 }
 
-// reserveRun takes the blocks that the steps after the first would have taken,
+// reserveRun feeds the first step of a run and takes the blocks that the steps after the first would have taken,
 // in the order in which they would have: by step, then by entry.
 func (c *Core) reserveRun(results []Result) {
 	steps := 1 + len(results[0].Run)
@@ -45,6 +45,13 @@ func (c *Core) reserveRun(results []Result) {
 	if c.cfg.HoldContext > 0 {
 		return
 	}
+	// The first step may complete a prompt, and publishing that may give a block
+	// back that the later steps would have taken.
+	for i := range c.batch {
+		if r := &c.slots[c.batch[i].Slot]; r.state != ended {
+			c.feed(r, len(c.batch[i].Tokens))
+		}
+	}
 	size := c.cfg.BlockTokens
 	c.turns = c.turns[:0]
 	for i := range c.batch {
@@ -52,9 +59,9 @@ func (c *Core) reserveRun(results []Result) {
 			panic("scheduler: the runs of a batch differ in length")
 		}
 		r := &c.slots[c.batch[i].Slot]
-		// Step k feeds the position fed+k-1, so it is the first one without a
-		// block when k is one more than what the blocks still hold.
-		c.turns = append(c.turns, turn{len(r.blocks)*size - r.fed + 1, int32(i)})
+		// Step k feeds the position fed+k-2, so it is the first one without a
+		// block when k is two more than what the blocks still hold.
+		c.turns = append(c.turns, turn{len(r.blocks)*size - r.fed + 2, int32(i)})
 	}
 	slices.SortStableFunc(c.turns, func(a, b turn) int { return cmp.Compare(a.step, b.step) })
 	for base := 0; base < steps; base += size {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/internal/steptime"
+	"github.com/tokenrouter/tokenrouter/internal/workload"
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
@@ -22,6 +23,7 @@ type Model struct {
 	ChunkTokens int // rows in a step at most; more than MaxRunning
 	KVTokens    int
 	BlockTokens int
+	Rule        scheduler.Rule // nil: that of the Config
 }
 
 // Config is one run. The same Config gives the same Result, bit for bit.
@@ -45,6 +47,7 @@ type Config struct {
 	// Interference[i][j] is the factor, at least 1, by which steps of model i
 	// stretch while a step of model j is in flight; nil means none.
 	Interference [][]float64
+	NoReuse      bool     // equal prompts do not share KV
 	QueueLimit   int      // arrivals that may wait at a home; 0 means 1,000,000
 	Observer     Observer // nil: nobody watches
 	EveryStep    bool     // play every step by itself: the same results, slower
@@ -86,15 +89,21 @@ const (
 	Closed
 	// Listed sends the requests of a list.
 	Listed
+	// Open sends requests at times that do not depend on how the others fare.
+	Open
 )
 
 // Workload says which requests arrive when. A run ends at DurationNs, or when
-// all requests of a Closed or Listed workload have ended.
+// all requests of a workload that ends have ended.
 type Workload struct {
-	Kind       Kind
-	Home       int // model where requests enter; Listed requests name their own
-	Users      int
-	Requests   int // Closed: in all; 0 means no end but DurationNs
+	Kind     Kind
+	Home     int // model where requests enter; Listed requests name their own
+	Users    int
+	Arrivals workload.Arrivals // Open
+	Requests int               // Closed, Open: in all; 0 means no end but DurationNs or that of a trace
+	// Mix says what requests look like. Closed, Open; nil means one class with
+	// the lengths below.
+	Mix        *workload.Mix
 	PromptMin  int // Closed: prompt tokens are drawn uniformly from PromptMin
 	PromptMax  int // to PromptMax, output tokens likewise; Steady uses the
 	OutputMin  int // means
@@ -111,9 +120,13 @@ type Request struct {
 	PromptTokens int
 	OutputTokens int
 	Seed         uint64
+	Class        int    // of those in Workload.Mix
+	Shared       int    // tokens at the start of the prompt that SharedSeed makes up
+	SharedSeed   uint64 // instead of Seed
 }
 
-// Observer sees a run as it goes. Its slices are valid during the call only.
+// Observer sees a run as it goes. Its slices are valid during the call only. If
+// it has a method Enough() bool too, the run ends when that says so.
 type Observer interface {
 	// Stepped tells of a step that ended: the requests in it, how many rows
 	// they fed, and the threshold in force when it started.
@@ -186,20 +199,53 @@ func (w *Workload) validate(models []Model) error {
 	case w.WarmupNs < 0 || w.DurationNs < 0 || w.DurationNs > 0 && w.DurationNs <= w.WarmupNs:
 		return errors.New("sim: DurationNs must be longer than WarmupNs")
 	case w.Kind == Listed:
-		for i, r := range w.List {
-			if r.Home < 0 || r.Home >= len(models) || r.PromptTokens < 1 || r.OutputTokens < 1 || r.ArrivalNs < 0 {
-				return fmt.Errorf("sim: request %d of the list: home, prompt, output or arrival out of range", i)
-			}
-		}
-		return nil
+		return w.validateList(models)
 	case w.Home < 0 || w.Home >= len(models):
 		return fmt.Errorf("sim: Home is %d of %d models", w.Home, len(models))
-	case w.Users < 1 || w.PromptMin < 1 || w.PromptMax < w.PromptMin || w.OutputMin < 1 || w.OutputMax < w.OutputMin:
-		return errors.New("sim: Users, PromptMin and OutputMin must be at least 1, PromptMax and OutputMax at least those")
-	case w.DurationNs == 0 && (w.Kind == Steady || w.Requests == 0):
+	case w.Kind == Open:
+		return w.validateOpen()
+	case w.Users < 1:
+		return errors.New("sim: Users must be at least 1")
+	case w.Mix != nil && w.Kind == Closed:
+		if err := w.Mix.Validate(false); err != nil {
+			return fmt.Errorf("sim: %w", err)
+		}
+	case w.PromptMin < 1 || w.PromptMax < w.PromptMin || w.OutputMin < 1 || w.OutputMax < w.OutputMin:
+		return errors.New("sim: PromptMin and OutputMin must be at least 1, PromptMax and OutputMax at least those")
+	}
+	if w.DurationNs == 0 && (w.Kind == Steady || w.Requests == 0) {
 		return errors.New("sim: a workload without end needs a DurationNs")
-	case w.Kind == Steady:
+	}
+	if w.Kind == Steady {
 		return w.validateSteady(models)
+	}
+	return nil
+}
+
+func (w *Workload) validateList(models []Model) error {
+	classes := 1
+	if w.Mix != nil {
+		classes = len(w.Mix.Classes)
+	}
+	for i, r := range w.List {
+		if r.Home < 0 || r.Home >= len(models) || r.PromptTokens < 1 || r.OutputTokens < 1 || r.ArrivalNs < 0 ||
+			r.Class < 0 || r.Class >= classes || r.Shared < 0 || r.Shared > r.PromptTokens {
+			return fmt.Errorf("sim: request %d of the list: home, prompt, output, arrival, class or shared tokens out of range", i)
+		}
+	}
+	return nil
+}
+
+func (w *Workload) validateOpen() error {
+	if w.Mix == nil {
+		return errors.New("sim: an open workload needs a Mix")
+	}
+	recorded := w.Arrivals.Process == workload.Recorded
+	if err := errors.Join(w.Arrivals.Validate(), w.Mix.Validate(recorded)); err != nil {
+		return fmt.Errorf("sim: %w", err)
+	}
+	if w.DurationNs == 0 && w.Requests == 0 && !recorded {
+		return errors.New("sim: a workload without end needs a DurationNs")
 	}
 	return nil
 }

@@ -92,41 +92,67 @@ func (w *world) ended(id scheduler.RequestID, aborted bool) {
 	rec.over = true
 	w.load.open--
 	w.rec.Ended(&rec.times, w.nowNs, aborted)
+	user, turn, atNs := int(rec.user), int(rec.turn), w.nowNs
+	if aborted && rec.times.ArrivedNs == w.nowNs {
+		atNs += backOffNs // refused at the door: without a pause time would stand still
+	}
+	w.load.forget()
 	if w.cfg.Workload.Kind == Closed {
-		w.arriveNext(int(rec.user), int(rec.turn)+1)
+		w.arriveNext(user, turn+1, atNs)
 	}
 }
+
+// backOffNs is how long a closed user waits after a refusal: the least that an
+// HTTP server can ask for by Retry-After, in whole seconds.
+const backOffNs = 1_000_000_000
 
 func (w *world) firstArrivals() {
-	if w.cfg.Workload.Kind == Listed {
+	switch w.cfg.Workload.Kind {
+	case Listed:
 		for i := range w.cfg.Workload.List {
 			r := &w.cfg.Workload.List[i]
-			a := w.load.listed(i)
-			w.load.record(a.ID).times.ArrivedNs = r.ArrivalNs
-			w.load.open++
-			own := a
-			own.Prompt = append([]scheduler.Token(nil), a.Prompt...)
-			w.clock.set(r.Home, outside, scheduler.Event{Kind: scheduler.Arrived, AtNs: r.ArrivalNs, Arrival: &own})
+			id := scheduler.RequestID(i + 1)
+			w.clock.set(r.Home, outside, scheduler.Event{Kind: scheduler.Arrived, AtNs: r.ArrivalNs,
+				Arrival: w.load.arrival(id, w.load.request(id))})
 		}
-		return
-	}
-	for u := range w.cfg.Workload.Users {
-		w.arriveNext(u, 0)
+	case Open:
+		w.announce()
+	default:
+		for u := range w.cfg.Workload.Users {
+			w.arriveNext(u, 0, w.nowNs)
+		}
 	}
 }
 
-// arriveNext lets a user's next request arrive at this instant.
-func (w *world) arriveNext(user, turn int) {
-	a, ok := w.load.next(user, turn)
+// announce sets the clock to the next request of an open workload. The request
+// itself is made when it arrives, so that only one is ever waiting.
+func (w *world) announce() {
+	if !w.load.advance() {
+		return
+	}
+	r := &w.load.coming
+	w.clock.set(w.home(r.Seed), outside, scheduler.Event{Kind: scheduler.Arrived, AtNs: r.ArrivalNs})
+}
+
+// arriveOpen makes the request that was announced, and announces the next.
+func (w *world) arriveOpen() *scheduler.Arrival {
+	r := w.load.coming
+	w.announce()
+	return w.load.arrival(scheduler.RequestID(r.Index+1), r)
+}
+
+// arriveNext lets a user's next request arrive.
+func (w *world) arriveNext(user, turn int, atNs int64) {
+	a, ok := w.load.next(user, turn, atNs)
 	if !ok {
 		return
 	}
-	w.load.record(a.ID).times.ArrivedNs = w.nowNs
-	w.load.open++
-	own := a
-	own.Prompt = append([]scheduler.Token(nil), a.Prompt...)
-	w.inbox = append(w.inbox, due{model: w.home(own.Seed), from: outside, event: scheduler.Event{
-		Kind: scheduler.Arrived, AtNs: w.nowNs, Arrival: &own}})
+	ev := scheduler.Event{Kind: scheduler.Arrived, AtNs: atNs, Arrival: a}
+	if atNs > w.nowNs {
+		w.clock.set(w.home(a.Seed), outside, ev)
+		return
+	}
+	w.inbox = append(w.inbox, due{model: w.home(a.Seed), from: outside, event: ev})
 }
 
 func (w *world) result() *Result {

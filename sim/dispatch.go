@@ -72,7 +72,7 @@ func (w *world) take(home int, a *scheduler.Arrival) {
 
 // startStay asks the source how long the request stays at its model.
 func (w *world) startStay(d *dispatched) {
-	d.stay = stay{id: d.arrival.ID, start: len(d.tokens), last: w.load.record(d.arrival.ID).last, leave: math.MaxInt}
+	d.stay = stay{id: d.arrival.ID, start: len(d.tokens), last: w.load.last(d.arrival.ID), leave: math.MaxInt}
 	v := &w.disp.view
 	*v = algorithms.View{Request: d.arrival.ID, Seed: d.arrival.Seed, Model: d.model, Home: w.home(d.arrival.Seed),
 		Position: len(d.tokens), StayStart: len(d.tokens), Hops: d.hops}

@@ -132,7 +132,25 @@ func (w *world) finishStretch(m int, n *node) {
 	for k := 1; k < steps-1; k++ {
 		w.rec.EmittedBy(entries, n.ends[k], n.ends[k]-n.ends[k-1], m)
 	}
+	w.emittedByClass(n)
 	w.told = int64(steps - 1)
+}
+
+// emittedByClass tells the recorder of whose classes the tokens were that
+// EmittedBy counted.
+func (w *world) emittedByClass(n *node) {
+	if len(w.ofClass) < 2 {
+		return
+	}
+	clear(w.ofClass)
+	for i := range n.batch.Entries {
+		w.ofClass[w.load.record(n.batch.Entries[i].ID).times.Class]++
+	}
+	for class, requests := range w.ofClass {
+		for k := 1; k < len(n.ends)-1; k++ {
+			w.rec.EmittedByClass(class, requests, n.ends[k], n.ends[k]-n.ends[k-1])
+		}
+	}
 }
 
 // stay returns what the simulator knows of a request's stay at core m.
@@ -148,7 +166,7 @@ func (w *world) stay(m int, n *node, e *scheduler.Entry) *stay {
 }
 
 func (w *world) beginStay(m int, st *stay, e *scheduler.Entry) {
-	*st = stay{id: e.ID, start: e.StayStart, hops: e.Hops, last: w.load.record(e.ID).last, leave: math.MaxInt}
+	*st = stay{id: e.ID, start: e.StayStart, hops: e.Hops, last: w.load.last(e.ID), leave: math.MaxInt}
 	if w.stays == nil {
 		return
 	}

@@ -70,6 +70,7 @@ func (c *checker) failf(format string, args ...any) {
 
 func (c *checker) began(w *world) {
 	c.w = w
+	w.load.keep = 0 // forget whoever is over at once
 	for _, d := range c.t.words {
 		w.clock.set(d.model, outside, d.event)
 	}
@@ -278,7 +279,7 @@ func (c *checker) request(m int, a *scheduler.Arrival) {
 		c.failf("request %d arrives twice", a.ID)
 	}
 	s := &seen{home: m, prompt: len(a.Prompt)}
-	s.want = aloneAt(c.t.cfg.Algorithm, a, m, c.w.load.record(a.ID).last, len(c.t.cfg.Models), c.enough)
+	s.want = aloneAt(c.t.cfg.Algorithm, a, m, c.w.load.last(a.ID), len(c.t.cfg.Models), c.enough)
 	c.seen[a.ID] = s
 }
 

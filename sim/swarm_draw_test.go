@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/internal/workload"
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
@@ -58,6 +59,9 @@ func draw(seed uint64) *trial {
 		t.cfg.Workload.Requests = t.cfg.Workload.Users + rng.IntN(12)
 	} else {
 		t.cfg.Workload = drawList(rng, models, prompt)
+	}
+	if rng.IntN(5) == 0 {
+		t.cfg.Workload = drawOpen(rng, t.cfg.Workload.Home, prompt)
 	}
 	chance := rng.IntN(3) // of 8, that a client leaves
 	if wander {
@@ -216,6 +220,31 @@ func drawList(rng *rand.Rand, models, prompt int) Workload {
 		}
 		w.List = append(w.List, Request{ArrivalNs: at, Home: rng.IntN(models), PromptTokens: prompt,
 			OutputTokens: 1 + rng.IntN(24), Seed: uint64(rng.IntN(seeds))})
+	}
+	return w
+}
+
+// drawOpen lets requests stream in, some at one instant.
+func drawOpen(rng *rand.Rand, home, prompt int) Workload {
+	shape := workload.Lengths{Prompt: workload.Fixed(prompt), Output: workload.Uniform(1, 1+rng.IntN(24))}
+	w := Workload{Kind: Open, Home: home, Requests: 1 + rng.IntN(24), Mix: &workload.Mix{
+		Classes: []workload.Class{{Share: 1, Lengths: shape}, {Share: rng.Float64(), Lengths: shape}},
+		Prefix:  workload.Prefix{Share: rng.Float64(), Distinct: 1 + rng.IntN(3), Tokens: 1 + rng.IntN(prompt)},
+	}}
+	rate := 1e9 / (1 + 30*rng.Float64())
+	switch rng.IntN(3) {
+	case 0:
+		w.Arrivals = workload.Arrivals{Process: workload.Poisson, RatePerS: rate}
+	case 1:
+		w.Arrivals = workload.Arrivals{Process: workload.Bursty, RatePerS: rate, CV: 2, BurstRequests: 2.5 + 3*rng.Float64()}
+	default:
+		tr := &workload.Trace{}
+		at := int64(0)
+		for range 1 + rng.IntN(9) {
+			tr.ArrivedNs, tr.Prompt, tr.Output = append(tr.ArrivedNs, at), append(tr.Prompt, int32(prompt)), append(tr.Output, int32(1+rng.IntN(24)))
+			at += rng.Int64N(2) * rng.Int64N(60)
+		}
+		w.Arrivals = workload.Arrivals{Process: workload.Recorded, Trace: tr, Repeat: 1 + rng.IntN(4)}
 	}
 	return w
 }

@@ -81,6 +81,7 @@ type world struct {
 	results   []scheduler.Result
 	runs      []scheduler.Token
 	view      algorithms.View
+	ofClass   []int // scratch: requests of a batch by class
 	events    int64
 	cause     metrics.Cause // what a ready request of an idle model waits for
 }
@@ -107,7 +108,9 @@ func newWorld(cfg Config) (*world, error) {
 	}
 	w.slow = slowdown(cfg.Interference)
 	w.rec = metrics.NewRecorder(len(cfg.Models), cfg.Workload.WarmupNs)
-	w.load = load{work: &w.cfg.Workload, seed: cfg.Seed}
+	w.load = newLoad(&w.cfg.Workload, cfg.Seed)
+	w.rec.SetClasses(w.load.limits())
+	w.ofClass = make([]int, len(w.load.mix.Classes))
 	return w, w.addNodes()
 }
 
@@ -127,8 +130,11 @@ func (w *world) addNodes() error {
 		c := scheduler.Config{
 			Model: i, Algorithm: cfg.Algorithm, Rule: cfg.Rule, Thresholds: cfg.Thresholds,
 			MaxRunning: maxRunning, KVTokens: kv, BlockTokens: m.BlockTokens, ChunkTokens: m.ChunkTokens,
-			QueueLimit: cfg.QueueLimit, PrefixReuse: true, HoldContext: cfg.Workload.holdContext(),
+			QueueLimit: cfg.QueueLimit, PrefixReuse: !cfg.NoReuse, HoldContext: cfg.Workload.holdContext(),
 			Spent: spent, Repeats: w.stretches, Static: cfg.Static, Reread: cfg.Reread,
+		}
+		if m.Rule != nil {
+			c.Rule = m.Rule
 		}
 		if w.disp != nil {
 			c.Model, c.Algorithm, c.Rule = 0, algorithms.Never{}, scheduler.Eager{}
@@ -167,9 +173,10 @@ func (w *world) run() {
 	}
 	w.instant()
 	limit := w.cfg.Workload.DurationNs
+	watcher, tires := w.cfg.Observer.(interface{ Enough() bool })
 	for {
 		next := w.next()
-		if next == never || limit > 0 && next > limit {
+		if next == never || limit > 0 && next > limit || tires && watcher.Enough() {
 			break
 		}
 		w.nowNs = next
@@ -177,6 +184,9 @@ func (w *world) run() {
 			d := w.clock.pop()
 			if d.event.Kind == scheduler.PeerArrived || d.event.Kind == scheduler.PeerReturned || d.event.Kind == scheduler.Released {
 				w.transit--
+			}
+			if d.event.Kind == scheduler.Arrived && d.event.Arrival == nil {
+				d.event.Arrival = w.arriveOpen()
 			}
 			w.inbox = append(w.inbox, d)
 		}
@@ -264,6 +274,9 @@ func (w *world) stepAll() {
 				continue
 			}
 			w.step(d.model, &d.event)
+			if a := d.event.Arrival; a != nil && a.ID < firstSubmission {
+				w.load.recycle(a)
+			}
 		}
 		w.inbox = w.inbox[:0]
 		if w.liveMoved { // duty 6

@@ -22,6 +22,7 @@ type runOptions struct {
 	workers int
 	json    bool
 	dryRun  bool
+	events  int64
 	set     []string
 }
 
@@ -42,6 +43,7 @@ this changes are run again and no others.`,
   tokenrouter run b-sweep --on dtmc --set workload.concurrency=32
   tokenrouter run my.toml --set 'sweep.models.large.B=[1, 4]' --out results/mine
   tokenrouter run schedules --json
+  tokenrouter run quickstart --events 100000
   tokenrouter run my.toml --dry-run`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeExperiment,
@@ -55,6 +57,7 @@ this changes are run again and no others.`,
 	f.IntVar(&o.workers, "workers", 0, "cells at once (default: one for each CPU)")
 	f.BoolVar(&o.json, "json", false, "print one JSON object for each cell and seed instead of tables")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the resolved experiment and run nothing")
+	f.Int64Var(&o.events, "events", 0, "also write the first `N` events of one simulated cell, the timeline's, to events.jsonl")
 	addSet(cmd, &o.set)
 	return cmd
 }
@@ -66,6 +69,9 @@ func addSet(cmd *cobra.Command, set *[]string) {
 func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	if o.workers < 0 {
 		return &usageError{fmt.Errorf("--workers must be at least 0, got %d", o.workers)}
+	}
+	if o.events < 0 {
+		return &usageError{fmt.Errorf("--events must be at least 0, got %d", o.events)}
 	}
 	set := o.set
 	if len(o.on) > 0 {
@@ -98,11 +104,30 @@ func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	if _, err := output.Write(results, o.out, o.command(name)); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
+	if err := o.writeEvents(cmd, results); err != nil {
+		return err
+	}
 	if err := o.print(cmd.OutOrStdout(), results); err != nil {
 		return err
 	}
 	cmd.PrintErrf("%d runs in %.1f s, %d taken over; wrote %s\n", results.Ran, time.Since(start).Seconds(), results.Reused, filepath.Join(o.out, output.ReportHTML))
 	return failures(results, o.out)
+}
+
+// writeEvents writes what --events asks for.
+func (o *runOptions) writeEvents(cmd *cobra.Command, results *experiments.Results) error {
+	if o.events == 0 {
+		return nil
+	}
+	said, err := output.WriteEvents(results, o.out, o.events)
+	switch {
+	case errors.Is(err, output.ErrNoSimulation):
+		return &usageError{fmt.Errorf("--events: %w\n  fix: add --on sim", err)}
+	case err != nil:
+		return err
+	}
+	cmd.PrintErrf("wrote %s: %s\n", filepath.Join(o.out, output.EventsJSONL), said)
+	return nil
 }
 
 // named tells errors about --on by that name: it is carried out as a --set.
@@ -161,6 +186,9 @@ func (o *runOptions) print(out io.Writer, results *experiments.Results) error {
 }
 
 func failures(results *experiments.Results, out string) error {
+	if reason := results.NothingApplies(); reason != "" {
+		return &usageError{fmt.Errorf("nothing that was asked can be shown: %s", reason)}
+	}
 	n := results.Failures()
 	if n == 0 {
 		return nil

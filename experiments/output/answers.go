@@ -3,6 +3,7 @@ package output
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tokenrouter/tokenrouter/experiments"
@@ -11,85 +12,164 @@ import (
 
 // sweepsB reports whether the experiment asks which threshold is best.
 func (v *view) sweepsB() bool {
-	return isThreshold(v.x) && v.results.Figures[v.y].Name == throughput
+	return isThreshold(v.x) && v.results.Figures[v.y].Name == throughput &&
+		slices.ContainsFunc(v.results.Plan.Systems, experiments.UsesB)
 }
 
-// answers says in sentences what came out.
+// answers says in sentences what came out: one for each group, in which all
+// swept keys but X are fixed.
 func (v *view) answers() []string {
-	var out []string
-	if v.sweepsB() {
-		for _, panel := range v.panels() {
-			if a := v.answerB(panel); a != "" {
-				out = append(out, a)
-			}
-		}
-		return out
+	answer := v.answerBest
+	first, swept := v.firstX()
+	switch _, isNumber := number(first); {
+	case v.sweepsB():
+		answer = v.answerB
+	case v.xNames() != nil:
+		return append(v.answerHighest(), v.notApplicable()...)
+	case swept && isNumber && !isThreshold(v.x):
+		answer = v.answerCourse
 	}
-	for _, panel := range v.panels() {
-		if a := v.answerBest(panel); a != "" {
-			out = append(out, a)
+	var out []string
+	for _, group := range v.groups() {
+		a := answer(group)
+		if a == "" {
+			continue
+		}
+		if label := v.label(group); label != "" {
+			a = label + ": " + a
+		}
+		out = append(out, unbroken(a+"."))
+	}
+	return append(out, v.notApplicable()...)
+}
+
+// notApplicable says, once each, why places could not show what they were
+// asked.
+func (v *view) notApplicable() []string {
+	var out []string
+	for i := range v.rows {
+		if r := &v.rows[i]; r.Status == experiments.StatusNotApplicable {
+			text := fmt.Sprintf("Not applicable to %s on %s: %s.", r.System, r.On, r.Reason)
+			if !slices.Contains(out, text) {
+				out = append(out, text)
+			}
 		}
 	}
 	return out
 }
 
-// answerB says which B is best in a panel and whether that matters.
-func (v *view) answerB(panel experiments.Setting) string {
+// answerB says which B is best in a group and whether that matters.
+func (v *view) answerB(group combo) string {
 	system := experiments.SystemTokenRouter
-	main := v.curve(panel, system, v.bestPlace())
+	main := v.curve(group, system, v.bestPlace())
 	if main == nil {
 		return ""
 	}
 	best := main.best()
 	var b strings.Builder
-	if panel.Path != "" {
-		b.WriteString(v.name(panel) + ": ")
-	}
 	loss := 1 - main.worst().tokPerS/best.tokPerS
 	switch gain := main.gain(); {
 	case math.IsNaN(gain):
 		fmt.Fprintf(&b, "best of the B tried is %s, %s token/s", short(best.b), short(best.tokPerS))
 	case main.matters():
-		fmt.Fprintf(&b, "B matters: B = %s gives %s token/s, %s over B = 1", short(best.b), short(best.tokPerS), percent(gain))
+		fmt.Fprintf(&b, "B matters: of those tried B = %s is best with %s token/s, %s over B = 1", short(best.b), short(best.tokPerS), percent(gain))
 	default:
-		fmt.Fprintf(&b, "B hardly matters: the best, B = %s, gives %s token/s, %s over B = 1", short(best.b), short(best.tokPerS), percent(gain))
+		fmt.Fprintf(&b, "B hardly matters: of those tried B = %s is best with %s token/s, %s over B = 1", short(best.b), short(best.tokPerS), percent(gain))
 	}
 	if loss > mattersGain {
 		fmt.Fprintf(&b, "; the worst, B = %s, loses %.0f %%", short(main.worst().b), 100*loss)
 	}
-	if chain := v.curve(panel, system, experiments.OnChain); chain != nil && v.bestPlace() != experiments.OnChain {
+	if chain := v.curve(group, system, experiments.OnChain); chain != nil && v.bestPlace() != experiments.OnChain {
 		p := chain.best()
-		kept, _ := main.at(p.b)
-		fmt.Fprintf(&b, "; the chain predicts B = %s (%s token/s), which the simulator puts at %.1f %% of its best",
-			short(p.b), short(p.tokPerS), 100*kept.tokPerS/best.tokPerS)
+		if kept, ok := main.at(p.b); ok {
+			fmt.Fprintf(&b, "; the chain predicts B = %s (%s token/s), which the simulator puts at %.1f %% of its best",
+				short(p.b), short(p.tokPerS), 100*kept.tokPerS/best.tokPerS)
+		}
 	}
-	return unbroken(b.String() + ".")
+	return b.String()
 }
 
-// answerBest names the system with the best plotted figure in a panel.
-func (v *view) answerBest(panel experiments.Setting) string {
-	lowIsGood := strings.Contains(v.results.Figures[v.y].Name, "_ms")
+// firstX is the first value of X, false if X is not swept.
+func (v *view) firstX() (experiments.Setting, bool) {
+	xs := v.values(v.x)
+	if len(xs) == 0 {
+		return experiments.Setting{}, false
+	}
+	return xs[0], true
+}
+
+// answerCourse says how the plotted figure of each system goes from the first X
+// to the last.
+func (v *view) answerCourse(group combo) string {
 	var parts []string
-	best, bestY := "", math.NaN()
 	for _, system := range v.results.Plan.Systems {
-		r := v.bestRow(panel, system, v.bestPlace())
+		s := v.line(group, system, v.bestPlace())
+		if len(s.Y) < 2 {
+			continue
+		}
+		first, last := s.Y[0], s.Y[len(s.Y)-1]
+		change := percent(last/first - 1)
+		if last >= 3*first {
+			change = fmt.Sprintf("× %.1f", last/first)
+		}
+		parts = append(parts, fmt.Sprintf("%s %s → %s (%s)", system, short(first), short(last), change))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	xs := v.values(v.x)
+	return fmt.Sprintf("%s, %s from %s to %s: %s", figureLabel(v.results.Figures[v.y].Name), v.axisName(v.x),
+		xs[0].Text(), xs[len(xs)-1].Text(), strings.Join(parts, ", "))
+}
+
+// sameFigure is how close two systems' figures are called equal.
+const sameFigure = 5e-4
+
+// answerBest names the systems with the best plotted figure in a group.
+func (v *view) answerBest(group combo) string {
+	lowIsGood := strings.Contains(v.results.Figures[v.y].Name, "_ms")
+	var parts, best []string
+	bestY := math.NaN()
+	for _, system := range v.results.Plan.Systems {
+		r := v.bestRow(group, system, v.bestPlace())
 		if r == nil || math.IsNaN(r.Mean[v.y]) {
 			continue
 		}
 		y := r.Mean[v.y]
 		parts = append(parts, fmt.Sprintf("%s %s", system, short(y)))
-		if best == "" || lowIsGood == (y < bestY) && y != bestY {
-			best, bestY = system, y
+		switch {
+		case len(best) == 0:
+			best, bestY = []string{system}, y
+		case math.Abs(y/bestY-1) < sameFigure:
+			best = append(best, system)
+		case lowIsGood == (y < bestY):
+			best, bestY = []string{system}, y
 		}
 	}
 	if len(parts) < 2 {
 		return ""
 	}
-	head := ""
-	if panel.Path != "" {
-		head = v.name(panel) + ": "
+	verb := "is"
+	if len(best) > 1 {
+		verb = "are"
 	}
-	return unbroken(fmt.Sprintf("%s%s is best in %s: %s.", head, best, figureLabel(v.results.Figures[v.y].Name), strings.Join(parts, ", ")))
+	return fmt.Sprintf("%s %s best in %s: %s", strings.Join(best, " and "), verb, figureLabel(v.results.Figures[v.y].Name), strings.Join(parts, ", "))
+}
+
+// answerHighest names the combination with the highest plotted figure.
+func (v *view) answerHighest() []string {
+	rows := v.pick(func(r *experiments.Row) bool { return r.On == v.bestPlace() && !math.IsNaN(r.Mean[v.y]) })
+	if len(rows) == 0 {
+		return nil
+	}
+	best := rows[0]
+	for _, r := range rows[1:] {
+		if r.Mean[v.y] > best.Mean[v.y] {
+			best = r
+		}
+	}
+	return []string{unbroken(fmt.Sprintf("Highest %s: %s with %s (%s).", figureLabel(v.results.Figures[v.y].Name),
+		short(best.Mean[v.y]), v.label(best.Point.Swept), best.System))}
 }
 
 // unbroken keeps a number, its sign and its unit on one line.
@@ -100,7 +180,7 @@ func unbroken(s string) string {
 // Summary is the table that a terminal shows: one row a panel where B is
 // swept, else one row a cell.
 func (v *view) summary() *report.Table {
-	if v.sweepsB() && v.series == "" {
+	if v.sweepsB() {
 		return v.summaryB()
 	}
 	return v.cells()
@@ -117,22 +197,24 @@ func (v *view) summaryB() *report.Table {
 	for _, system := range levels {
 		t.Columns = append(t.Columns, report.Column{Name: system, Number: true})
 	}
-	for i, panel := range v.panels() {
-		main := v.curve(panel, experiments.SystemTokenRouter, v.bestPlace())
+	for _, group := range v.groups() {
+		main := v.curve(group, experiments.SystemTokenRouter, v.bestPlace())
 		if main == nil {
 			continue
 		}
-		one, _ := main.at(1)
-		row := []string{v.panelName(panel), v.bestB(panel, experiments.OnChain), v.bestB(panel, experiments.OnSim),
-			short(one.tokPerS), short(main.best().tokPerS), percent(main.gain()),
-			fmt.Sprintf("%.0f %%", 100*(1-main.worst().tokPerS/main.best().tokPerS)), "hardly"}
-		if main.matters() {
-			row[7] = "yes"
-			t.Emphasis = append(t.Emphasis, i)
+		row := []string{v.groupName(group), v.bestB(group, experiments.OnChain), v.bestB(group, experiments.OnSim),
+			"–", short(main.best().tokPerS), "–",
+			fmt.Sprintf("%.0f %%", 100*(1-main.worst().tokPerS/main.best().tokPerS)), "–"}
+		if one, ok := main.at(1); ok {
+			row[3], row[5], row[7] = short(one.tokPerS), percent(main.gain()), "hardly"
+			if main.matters() {
+				row[7] = "yes"
+				t.Emphasis = append(t.Emphasis, len(t.Rows))
+			}
 		}
 		for _, system := range levels {
 			cell := "–"
-			if r := v.bestRow(panel, system, v.bestPlace()); r != nil {
+			if r := v.bestRow(group, system, v.bestPlace()); r != nil {
 				cell = short(r.Mean[v.y])
 			}
 			row = append(row, cell)
@@ -143,8 +225,8 @@ func (v *view) summaryB() *report.Table {
 	return t
 }
 
-func (v *view) bestB(panel experiments.Setting, on string) string {
-	c := v.curve(panel, experiments.SystemTokenRouter, on)
+func (v *view) bestB(group combo, on string) string {
+	c := v.curve(group, experiments.SystemTokenRouter, on)
 	if c == nil {
 		return "–"
 	}
@@ -163,17 +245,30 @@ func (v *view) levelSystems() []string {
 }
 
 func (v *view) facetName() string {
-	if v.facet == "" {
+	paths := v.series
+	if v.facet != "" {
+		paths = append([]string{v.facet}, v.series...)
+	}
+	var names []string
+	for _, path := range paths {
+		names = append(names, v.axisName(path))
+	}
+	if names == nil {
 		return "setting"
 	}
-	return v.axisName(v.facet)
+	return strings.Join(names, ", ")
 }
 
-func (v *view) panelName(panel experiments.Setting) string {
-	if panel.Path == "" {
+// groupName is a group without the names of its keys, which head the column.
+func (v *view) groupName(group combo) string {
+	var names []string
+	for _, s := range group {
+		names = append(names, strings.TrimPrefix(v.name(s), v.axisName(s.Path)+" = "))
+	}
+	if names == nil {
 		return "all"
 	}
-	return v.rowName(panel)
+	return strings.Join(names, ", ")
 }
 
 // cellFigures are the figures that the table of all cells shows.

@@ -15,10 +15,10 @@ type view struct {
 	results *experiments.Results
 	rows    []experiments.Row
 	models  []string
-	x       string // a swept path, or "system"
-	facet   string // a swept path, or "" for one panel
-	series  string // a swept path, or "" for one series a system
-	y       int    // index of the figure that is plotted
+	x       string   // a swept path, or "system"
+	facet   string   // a swept path, or "" for one panel
+	series  []string // the other swept paths: a series each combination
+	y       int      // index of the figure that is plotted
 }
 
 const (
@@ -54,10 +54,10 @@ func newView(r *experiments.Results) *view {
 	any := func(string) bool { return true }
 	v.x = take(p.X, isThreshold)
 	v.facet = take(p.Facet, any)
-	v.series = take(p.Series, any)
-	if v.series == bySystem || v.series == "on" {
-		v.series = ""
+	if p.Series != "" && p.Series != bySystem && p.Series != "on" {
+		v.series = append(v.series, p.Series)
 	}
+	v.series = append(v.series, free...)
 	if v.x == "" {
 		v.x = bySystem
 	}
@@ -124,25 +124,77 @@ func number(s experiments.Setting) (float64, bool) {
 	return 0, false
 }
 
+// position is where a value of X stands on the axis: its number, or its place
+// in the sweep if not all of them are numbers.
+func (v *view) position(s experiments.Setting) float64 {
+	for i, x := range v.values(v.x) {
+		if x.Text() == s.Text() {
+			if n, ok := number(x); ok && v.xNames() == nil {
+				return n
+			}
+			return float64(i)
+		}
+	}
+	panic("output: a value that its sweep lacks")
+}
+
+// xNames names the values of X if not all of them are numbers.
+func (v *view) xNames() []string {
+	var names []string
+	numbers := true
+	for _, s := range v.values(v.x) {
+		_, ok := number(s)
+		numbers = numbers && ok
+		names = append(names, strings.TrimPrefix(v.name(s), v.axisName(s.Path)+" = "))
+	}
+	if numbers {
+		return nil
+	}
+	return names
+}
+
 // name says in a few words what a swept value is: "p = 0.1" for a matrix in
 // which home leaves with that chance.
 func (v *view) name(s experiments.Setting) string {
-	if m, ok := s.Value.([][]float64); ok {
-		spec := v.results.Plan.Points[0].Spec
-		if len(m) > spec.Home {
-			return "p = " + short(1-m[spec.Home][spec.Home])
+	if p, ok := v.leaveChance(s); ok {
+		same := 0
+		for _, other := range v.values(s.Path) {
+			if q, ok := v.leaveChance(other); ok && q == p {
+				same++
+			}
+		}
+		if same <= 1 {
+			return "p = " + short(p)
 		}
 	}
-	return v.axisName(s.Path) + " = " + strings.Trim(s.Text(), `"`)
+	text := strings.Trim(s.Text(), `"`)
+	if strings.HasSuffix(s.Path, ".profile") {
+		text = text[strings.LastIndexByte(text, '/')+1:]
+	}
+	return v.axisName(s.Path) + " = " + text
+}
+
+// leaveChance is the chance to leave home that a matrix gives.
+func (v *view) leaveChance(s experiments.Setting) (float64, bool) {
+	m, ok := s.Value.([][]float64)
+	home := v.results.Plan.Points[0].Spec.Home
+	if !ok || home >= len(m) {
+		return 0, false
+	}
+	return 1 - m[home][home], true
 }
 
 // axisName names a swept path on an axis or in a table.
 func (v *view) axisName(path string) string {
-	if model, ok := strings.CutSuffix(strings.TrimPrefix(path, "models."), ".B"); ok {
-		if len(v.models) == 2 && model == v.models[1] {
+	if rest, ok := strings.CutPrefix(path, "models."); ok {
+		model, key, _ := strings.Cut(rest, ".")
+		switch {
+		case key == "profile":
+			return model
+		case key == "B" && len(v.models) == 2 && model == v.models[1]:
 			return "B"
 		}
-		return "B of " + model
+		return strings.NewReplacer("_", " ", ".", " ").Replace(key) + " of " + model
 	}
 	switch path {
 	case "routing.matrix":
@@ -217,14 +269,63 @@ func (v *view) pick(match func(r *experiments.Row) bool) []*experiments.Row {
 	return out
 }
 
-// panels lists the values of the facet; one empty value if there is no facet.
-func (v *view) panels() []experiments.Setting {
-	if v.facet == "" || v.facet == bySystem {
-		return []experiments.Setting{{}}
+// combo is a value for each of some swept paths; the empty one fits all.
+type combo []experiments.Setting
+
+// combos lists all combinations of values of swept paths, in their order.
+func (v *view) combos(paths ...string) []combo {
+	out := []combo{nil}
+	for _, path := range paths {
+		var longer []combo
+		for _, c := range out {
+			for _, s := range v.values(path) {
+				longer = append(longer, append(c[:len(c):len(c)], s))
+			}
+		}
+		out = longer
 	}
-	return v.values(v.facet)
+	return out
 }
 
-func (v *view) inPanel(r *experiments.Row, panel experiments.Setting) bool {
-	return panel.Path == "" || at(r.Point, panel.Path) == panel.Text()
+// fits reports whether a row has the values of the combination.
+func (c combo) fits(r *experiments.Row) bool {
+	for _, s := range c {
+		if at(r.Point, s.Path) != s.Text() {
+			return false
+		}
+	}
+	return true
+}
+
+// with joins two combinations.
+func (c combo) with(d combo) combo { return append(c[:len(c):len(c)], d...) }
+
+// label names a combination; "" if it is empty.
+func (v *view) label(c combo) string {
+	var names []string
+	for _, s := range c {
+		names = append(names, v.name(s))
+	}
+	return strings.Join(names, ", ")
+}
+
+// panels lists the values of the facet; one empty combination if there is none.
+func (v *view) panels() []combo {
+	if v.facet == "" || v.facet == bySystem || v.facet == "on" {
+		return []combo{nil}
+	}
+	return v.combos(v.facet)
+}
+
+// groups lists what a sentence or a row of the summary is about: everything but
+// X fixed.
+func (v *view) groups() []combo {
+	var out []combo
+	kinds := v.combos(v.series...)
+	for _, panel := range v.panels() {
+		for _, kind := range kinds {
+			out = append(out, panel.with(kind))
+		}
+	}
+	return out
 }

@@ -11,10 +11,7 @@ func (v *view) bars() *figure.Figure {
 	systems := v.results.Plan.Systems
 	f := &figure.Figure{XLabel: "", YLabel: v.yLabel(), YFromZero: true, XNames: systems, BarValues: true, About: v.results.Plan.Question}
 	for _, panel := range v.panels() {
-		facet := figure.Facet{}
-		if panel.Path != "" {
-			facet.Title = v.name(panel)
-		}
+		facet := figure.Facet{Title: v.label(panel)}
 		for _, on := range v.results.Plan.On {
 			s := figure.Series{Name: placeName(on), Style: figure.Bars}
 			for i, system := range systems {
@@ -55,10 +52,10 @@ func (v *view) published() *figure.Series {
 
 // bestRow is the row of a system in a panel: where several thresholds were
 // swept, that of the highest throughput.
-func (v *view) bestRow(panel experiments.Setting, system, on string) *experiments.Row {
+func (v *view) bestRow(group combo, system, on string) *experiments.Row {
 	var best *experiments.Row
 	y := v.figure(throughput)
-	for _, r := range v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && v.inPanel(r, panel) }) {
+	for _, r := range v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && group.fits(r) }) {
 		if best == nil || r.Mean[y] > best.Mean[y] {
 			best = r
 		}

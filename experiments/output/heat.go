@@ -3,19 +3,23 @@ package output
 import (
 	"math"
 
-	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/internal/report/figure"
 )
 
 // heat draws, for one place, what each threshold gains over B = 1 (or, where X
-// is not a threshold, over the first X) in each row of the facet.
+// is not a threshold, over the first X) in each row of the facet; or, for the
+// kind loss, what it loses against the best of the row.
 func (v *view) heat(system, on string) *figure.Heatmap {
-	xs, ys := v.values(v.x), v.panels()
+	xs, ys := v.values(v.x), v.groups()
 	h := &figure.Heatmap{
-		Title: "Throughput over B = 1, " + placeName(on), XLabel: v.xLabel(), YLabel: v.axisName(v.facet),
+		Title: "Throughput over B = 1, " + placeName(on), XLabel: v.xLabel(), YLabel: v.facetName(),
 		ValueLabel: "gain (%)", Decimals: 1, Sign: true, Best: true, Limit: 25, About: v.results.Plan.Question,
 	}
-	if !isThreshold(v.x) {
+	loss := v.results.Plan.Plot.Kind == "loss"
+	switch {
+	case loss:
+		h.Title, h.ValueLabel = "Throughput against the best B, "+placeName(on), "loss (%)"
+	case !isThreshold(v.x):
 		h.Title = "Throughput over the first column, " + placeName(on)
 	}
 	for _, x := range xs {
@@ -23,7 +27,7 @@ func (v *view) heat(system, on string) *figure.Heatmap {
 		h.XNames = append(h.XNames, short(n))
 	}
 	for _, panel := range ys {
-		h.YNames = append(h.YNames, v.rowName(panel))
+		h.YNames = append(h.YNames, v.groupName(panel))
 		row := make([]float64, len(xs))
 		c := v.curve(panel, system, on)
 		for i, x := range xs {
@@ -32,21 +36,15 @@ func (v *view) heat(system, on string) *figure.Heatmap {
 				continue
 			}
 			n, _ := number(x)
+			base := c.points[0]
+			if loss {
+				base = c.best()
+			}
 			if p, ok := c.at(n); ok {
-				row[i] = 100 * (p.tokPerS/c.points[0].tokPerS - 1)
+				row[i] = 100 * (p.tokPerS/base.tokPerS - 1)
 			}
 		}
 		h.Values = append(h.Values, row)
 	}
 	return h
-}
-
-// rowName is a facet's value without the name of the axis, which stands at the
-// side.
-func (v *view) rowName(panel experiments.Setting) string {
-	name := v.name(panel)
-	if prefix := v.axisName(v.facet) + " = "; len(name) > len(prefix) && name[:len(prefix)] == prefix {
-		return name[len(prefix):]
-	}
-	return name
 }

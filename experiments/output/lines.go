@@ -11,16 +11,14 @@ import (
 // the simulator as points, systems that do not read B as horizontal lines.
 func (v *view) lines() *figure.Figure {
 	f := &figure.Figure{XLabel: v.xLabel(), YLabel: v.yLabel(), YFromZero: true, About: v.results.Plan.Question}
-	xs := v.values(v.x)
-	if first, ok := number(xs[0]); ok {
+	if f.XNames = v.xNames(); f.XNames == nil {
+		xs := v.values(v.x)
+		first, _ := number(xs[0])
 		last, _ := number(xs[len(xs)-1])
 		f.XLog = first > 0 && last/first >= 50
 	}
 	for _, panel := range v.panels() {
-		facet := figure.Facet{}
-		if panel.Path != "" {
-			facet.Title = v.name(panel)
-		}
+		facet := figure.Facet{Title: v.label(panel)}
 		for _, system := range v.results.Plan.Systems {
 			v.addSystem(&facet, panel, system)
 		}
@@ -29,37 +27,36 @@ func (v *view) lines() *figure.Figure {
 	return f
 }
 
-func (v *view) addSystem(facet *figure.Facet, panel experiments.Setting, system string) {
+func (v *view) addSystem(facet *figure.Facet, panel combo, system string) {
 	if isThreshold(v.x) && !experiments.UsesB(system) {
 		v.addLevel(facet, panel, system)
 		return
 	}
-	kinds := []experiments.Setting{{}}
-	if v.series != "" {
-		kinds = v.values(v.series)
-	}
-	for _, kind := range kinds {
+	for _, kind := range v.combos(v.series...) {
 		hue := system
-		if kind.Path != "" {
-			hue = v.name(kind)
+		if len(kind) > 0 {
+			hue = v.label(kind)
 			if len(v.results.Plan.Systems) > 1 {
 				hue = system + ", " + hue
 			}
 		}
 		for _, on := range v.results.Plan.On {
-			s := v.line(panel, kind, system, on)
+			s := v.line(panel.with(kind), system, on)
 			if len(s.X) == 0 {
 				continue
 			}
 			s.Name, s.Hue, s.Style = hue+", "+placeName(on), hue, figure.Points
-			if on == experiments.OnChain {
+			switch {
+			case v.xNames() != nil:
+				s.Style = figure.Bars
+			case on == experiments.OnChain:
 				s.Style = figure.Line
-			} else if len(v.results.Plan.On) == 1 {
-				s.Style = figure.LinePoints
+			case len(v.results.Plan.On) == 1:
+				s.Name, s.Style = hue, figure.LinePoints
 			}
 			facet.Series = append(facet.Series, s)
 		}
-		if kind.Path == "" {
+		if len(kind) == 0 {
 			v.markBest(facet, panel, system)
 		}
 	}
@@ -73,15 +70,13 @@ func placeName(on string) string {
 }
 
 // line collects the points of one series.
-func (v *view) line(panel, kind experiments.Setting, system, on string) figure.Series {
+func (v *view) line(group combo, system, on string) figure.Series {
 	var s figure.Series
-	rows := v.pick(func(r *experiments.Row) bool {
-		return r.System == system && r.On == on && v.inPanel(r, panel) && (kind.Path == "" || at(r.Point, kind.Path) == kind.Text())
-	})
+	rows := v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && group.fits(r) })
 	for _, r := range rows {
 		for _, set := range r.Point.Swept {
-			if x, ok := number(set); ok && set.Path == v.x {
-				s.X = append(s.X, x)
+			if set.Path == v.x {
+				s.X = append(s.X, v.position(set))
 				s.Y = append(s.Y, r.Mean[v.y])
 				s.Low = append(s.Low, r.Mean[v.y]-r.CI95[v.y])
 				s.High = append(s.High, r.Mean[v.y]+r.CI95[v.y])
@@ -92,10 +87,10 @@ func (v *view) line(panel, kind experiments.Setting, system, on string) figure.S
 }
 
 // addLevel draws a system whose figure does not depend on X.
-func (v *view) addLevel(facet *figure.Facet, panel experiments.Setting, system string) {
+func (v *view) addLevel(facet *figure.Facet, panel combo, system string) {
 	for _, on := range []string{experiments.OnSim, experiments.OnChain} {
-		rows := v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && v.inPanel(r, panel) })
-		if len(rows) > 0 && v.series == "" {
+		rows := v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && panel.fits(r) })
+		if len(rows) > 0 && len(v.series) == 0 {
 			facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtY, Value: rows[0].Mean[v.y], Label: system, Hue: system})
 			return
 		}
@@ -103,7 +98,7 @@ func (v *view) addLevel(facet *figure.Facet, panel experiments.Setting, system s
 }
 
 // markBest rings the best B where B matters.
-func (v *view) markBest(facet *figure.Facet, panel experiments.Setting, system string) {
+func (v *view) markBest(facet *figure.Facet, panel combo, system string) {
 	if !isThreshold(v.x) || v.results.Figures[v.y].Name != throughput {
 		return
 	}
@@ -130,10 +125,10 @@ type curve struct{ points []curvePoint }
 type curvePoint struct{ b, tokPerS, ci float64 }
 
 // curve returns nil if the experiment has no such curve.
-func (v *view) curve(panel experiments.Setting, system, on string) *curve {
+func (v *view) curve(group combo, system, on string) *curve {
 	y := v.figure(throughput)
 	var c curve
-	for _, r := range v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && v.inPanel(r, panel) }) {
+	for _, r := range v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && group.fits(r) }) {
 		for _, set := range r.Point.Swept {
 			if b, ok := number(set); ok && set.Path == v.x && !math.IsNaN(r.Mean[y]) {
 				c.points = append(c.points, curvePoint{b, r.Mean[y], r.CI95[y]})

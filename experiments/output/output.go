@@ -56,17 +56,17 @@ func Write(r *experiments.Results, dir, command string) ([]string, error) {
 	}
 	p := v.page(figures, command)
 	if cell, ok := v.timelineCell(); ok {
-		var trace bytes.Buffer
-		sum, err := writeTimeline(&trace, cell, r.Plan.Name, r.Version)
+		var timeline bytes.Buffer
+		sum, err := writeTimeline(&timeline, cell, r.Plan.Name, r.Version)
 		if err != nil {
 			return nil, fmt.Errorf("timeline: %w", err)
 		}
-		about := fmt.Sprintf("the first seconds of %s: open it at ui.perfetto.dev", cell.System)
+		about := fmt.Sprintf("at most the first %d s of %s: open it at ui.perfetto.dev", timelineS, cell.System)
 		if sum.Cut {
 			about += fmt.Sprintf(" (cut: %d changes left out)", sum.LeftOut)
 		}
 		p.Files = append(p.Files, report.File{Name: TimelineJSON, About: about})
-		if err := put(TimelineJSON, trace.Bytes()); err != nil {
+		if err := put(TimelineJSON, timeline.Bytes()); err != nil {
 			return nil, err
 		}
 	}
@@ -111,11 +111,11 @@ func (v *view) draw() ([]drawn, error) {
 		}
 		list = append(list, named{plan.Name + "-gantt", "Who runs when under each system.", g},
 			named{plan.Name, "", v.bars()})
-	case plan.Plot.Kind == "heat" && v.facet != "":
+	case (plan.Plot.Kind == "heat" || plan.Plot.Kind == "loss") && len(v.groups()) > 1:
 		for _, on := range plan.On {
 			list = append(list, named{plan.Name + "-" + on, "", v.heat(experiments.SystemTokenRouter, on)})
 		}
-	case plan.Plot.Kind == "bar" || v.x == bySystem:
+	case v.x == bySystem:
 		list = append(list, named{plan.Name, "", v.bars()})
 	default:
 		list = append(list, named{plan.Name, "", v.lines()})

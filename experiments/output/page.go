@@ -1,6 +1,11 @@
 package output
 
 import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
 	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/internal/report"
 	"github.com/tokenrouter/tokenrouter/internal/steptime"
@@ -18,11 +23,11 @@ func (v *view) page(figures []drawn, command string) *report.Page {
 		},
 	}
 	for _, d := range figures {
-		p.Figures = append(p.Figures, report.NamedSVG{Name: d.name, Caption: d.caption, SVG: d.svg,
+		p.Figures = append(p.Figures, report.NamedSVG{Name: anchor(d.name), Caption: d.caption, SVG: d.svg,
 			Files: []report.File{{Name: d.name + ".svg", About: "SVG"}, {Name: d.name + ".png", About: "PNG"}}})
 	}
 	p.Tables = append(p.Tables, *v.summary())
-	if v.sweepsB() && v.series == "" {
+	if v.sweepsB() {
 		p.Tables = append(p.Tables, *v.cells())
 	}
 	for _, s := range v.results.Plan.Points[0].Settings {
@@ -37,6 +42,16 @@ func (v *view) page(figures []drawn, command string) *report.Page {
 	return p
 }
 
+// anchor turns a name into one that a page can link to.
+func anchor(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			return r
+		}
+		return '-'
+	}, name)
+}
+
 func definitions() []report.Definition {
 	return []report.Definition{
 		{Term: "throughput", Unit: "token/s", Text: "visible output tokens between the end of warm-up and the end of the run, over that time"},
@@ -49,6 +64,9 @@ func definitions() []report.Definition {
 		{Term: "utilisation", Text: "share of the time with a step in flight"},
 		{Term: "waiting", Unit: "ms", Text: "time that requests were ready but not in a step, an output token, by cause: a step in flight (step), fewer than B ready (threshold), no KV block (kv), another model's turn (peer), no place (admission)"},
 		{Term: "large token share", Text: "share of visible tokens that the slowest model wrote"},
+		{Term: "goodput", Unit: "request/s", Text: "requests that ended with TTFT and TPOT within the limits of their class; the good request share is over all that ended, aborted and refused ones included"},
+		{Term: "class_NAME_…", Text: "the same figures of the requests of one class"},
+		{Term: "GPU-seconds", Unit: "s / 1000 token", Text: "GPUs in use · time / 1000 visible tokens; a GPU that models share counts once"},
 		{Term: "B in force", Unit: "requests", Text: "the threshold after it was cut to what cannot stall: ΣB ≤ live requests + models − 1"},
 	}
 }
@@ -68,6 +86,22 @@ func (v *view) assumptions() []string {
 	if spec.Workload.Kind == experiments.KindSteady {
 		out = append(out, "Steady workload: requests never end, and each counts with prompt + output/2 tokens of context.")
 	}
+	if w := spec.Workload; experiments.IsOpen(w.Kind) {
+		text := "Requests come whatever becomes of the others"
+		switch w.Kind {
+		case experiments.KindPoisson:
+			text += ": gaps between arrivals are exponential and independent."
+		case experiments.KindBursty:
+			text += ", in bursts of geometric length: gaps are independent, exponential and short inside a burst, exponential and long between two."
+		case experiments.KindTrace:
+			text += ", when the trace says so; when it is played again, its times are shifted by its length and one mean gap."
+		}
+		out = append(out, text)
+		if spec.Scheduler.MaxDelaySteps > 0 {
+			out = append(out, fmt.Sprintf("An idle model of tokenrouter waits for B requests no longer than %g of its own steps of one request.", spec.Scheduler.MaxDelaySteps))
+		}
+	}
+	out = append(out, spec.Workload.Assumed...)
 	if spec.Routing.Algorithm == "matrix" {
 		out = append(out, "Hand-offs are drawn from a routing matrix: the numbers of tokens between them are geometric and independent.")
 	}

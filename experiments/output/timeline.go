@@ -36,25 +36,25 @@ func writeTimeline(w io.Writer, c experiments.Cell, name, version string) (timel
 	if err != nil {
 		return timeline.Summary{}, err
 	}
-	config.Observer = newWatcher(len(names), trace{tw})
+	config.Observer = newWatcher(len(names), painter{tw})
 	if _, err := sim.Run(config); err != nil {
 		return timeline.Summary{}, err
 	}
 	return tw.Close()
 }
 
-// trace passes what a watcher sees on to a timeline.
-type trace struct{ w *timeline.Writer }
+// painter passes what a watcher sees on to a timeline.
+type painter struct{ w *timeline.Writer }
 
-func (t trace) step(model int, startNs, endNs int64, batch *scheduler.Batch, threshold int) {
+func (t painter) step(model int, startNs, endNs int64, batch *scheduler.Batch, threshold int) {
 	t.w.Step(timeline.Step{Model: model, StartNs: startNs, DurNs: endNs - startNs,
 		Requests: len(batch.Entries), Rows: batch.Rows, B: threshold})
 }
 
-func (t trace) moved(id scheduler.RequestID, atNs int64, p phase, model int) {
+func (t painter) moved(id scheduler.RequestID, atNs int64, p phase, model int) {
 	t.w.Request(int64(id), atNs, [...]timeline.State{
 		isReady: timeline.Ready, isInFlight: timeline.InFlight, isInTransit: timeline.InTransit, isDone: timeline.Done}[p], model)
 }
 
-func (t trace) readyCount(model int, atNs int64, n int) { t.w.ReadyCount(model, atNs, n) }
-func (t trace) live(atNs int64, n int)                  { t.w.Live(atNs, n) }
+func (t painter) readyCount(model int, atNs int64, n int) { t.w.ReadyCount(model, atNs, n) }
+func (t painter) live(atNs int64, n int)                  { t.w.Live(atNs, n) }

@@ -115,3 +115,58 @@ func TestBatchMeansOfPoissonEvents(t *testing.T) {
 	}
 	near(t, "relative standard error", b.relSE(int64(now)), 1/math.Sqrt(n), 0.25) // of 64 to 128 slices, ± 9 % a sigma
 }
+
+// Three requests of two classes: A of class 0 keeps 10 ms to the first token
+// and 4 ms a token, B of class 0 is late by its second token, C of class 1 has
+// one token and no TPOT; D is aborted.
+func TestGoodputAndClasses(t *testing.T) {
+	const ms = 1_000_000
+	r := NewRecorder(1, 0)
+	r.SetClasses([]Limits{{TTFTMs: 10, TPOTMs: 4}, {TTFTMs: 7}})
+	a, b, c, d := RequestTimes{}, RequestTimes{}, RequestTimes{Class: 1}, RequestTimes{Class: 1}
+	r.Emitted(&a, 10*ms, 1, 0)
+	r.Emitted(&b, 10*ms, 1, 0)
+	r.Emitted(&c, 10*ms, 1, 0)
+	r.Ended(&c, 10*ms, false)
+	r.Emitted(&a, 14*ms, 1, 0)
+	r.Ended(&a, 14*ms, false)
+	r.Emitted(&b, 20*ms, 1, 0)
+	r.EmittedBy(1, 24*ms, 4*ms, 0)
+	r.EmittedByClass(0, 1, 24*ms, 4*ms)
+	r.Skip(&b, 24*ms, 1)
+	r.Ended(&b, 24*ms, false)
+	r.Ended(&d, 25*ms, true)
+	s := r.Summary(40*ms, []int64{0}, 0)
+	near(t, "goodput", s.GoodputReqPerS, 1/0.040, 1e-12)
+	near(t, "share of good requests", s.GoodShare, 1./4, 1e-12)
+	near(t, "goodput of class 0", s.Classes[0].GoodputReqPerS, 1/0.040, 1e-12)
+	near(t, "share of class 0", s.Classes[0].GoodShare, 0.5, 1e-12)
+	near(t, "share of class 1: late, and aborted", s.Classes[1].GoodShare, 0, 0)
+	near(t, "p99 TPOT of class 0", s.Classes[0].TPOTMs.P99, 7, 1e-12)
+	near(t, "TPOT of class 1", s.Classes[1].TPOTMs.P99, math.NaN(), 0)
+	near(t, "ITL of class 0", s.Classes[0].ITLMs.Mean, (4+10+4)/3., 1e-12)
+	near(t, "E2E of class 1", s.Classes[1].E2EMs.Mean, 10, 1e-12)
+	near(t, "throughput of class 0", s.Classes[0].ThroughputTokPerS, 5/0.040, 1e-12)
+	if s.Classes[0].Requests != 2 || s.Classes[1].Requests != 1 || s.Classes[1].Aborted != 1 || s.Tokens != 6 {
+		t.Errorf("classes %+v of %d tokens", s.Classes, s.Tokens)
+	}
+	near(t, "GPU-seconds, before anybody says how many", s.GPUSecondsPer1kTok, math.NaN(), 0)
+	s.CountGPUs(3)
+	near(t, "GPU-seconds of 1000 tokens", s.GPUSecondsPer1kTok, 3*0.040/(6./1000), 1e-12)
+}
+
+// Requests without limits are good by no standard, and one class needs no
+// figures of its own.
+func TestNoLimitsNoGoodput(t *testing.T) {
+	r := NewRecorder(1, 0)
+	r.SetClasses([]Limits{{}})
+	a := RequestTimes{}
+	r.Emitted(&a, 10, 1, 0)
+	r.Ended(&a, 10, false)
+	s := r.Summary(100, []int64{0}, 0)
+	near(t, "goodput", s.GoodputReqPerS, math.NaN(), 0)
+	near(t, "share", s.GoodShare, math.NaN(), 0)
+	if s.Classes != nil {
+		t.Errorf("one class: %+v", s.Classes)
+	}
+}

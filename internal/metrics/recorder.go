@@ -15,6 +15,10 @@ type Recorder struct {
 	tokens                   int64
 	written                  []int64 // visible tokens by the model that wrote them
 	waitedNs                 [Causes]int64
+
+	classes  []classRecord // nil: one without limits
+	promised bool          // some class has limits
+	good     int64         // requests that kept theirs
 }
 
 type modelRecord struct {
@@ -30,6 +34,7 @@ type RequestTimes struct {
 	FirstNs   int64
 	LastNs    int64
 	Tokens    int64
+	Class     int
 }
 
 // NewRecorder returns a recorder for that many models.
@@ -44,13 +49,21 @@ func NewRecorder(models int, warmupNs int64) *Recorder {
 // the client at one instant.
 func (r *Recorder) Emitted(t *RequestTimes, atNs int64, n int64, writer int) {
 	counts := atNs > r.warmupNs
+	class := r.classed(t.Class)
 	if t.Tokens == 0 {
 		t.FirstNs = atNs
 		if counts {
-			r.ttft = append(r.ttft, float64(atNs-t.ArrivedNs)/1e6)
+			ttftMs := float64(atNs-t.ArrivedNs) / 1e6
+			r.ttft = append(r.ttft, ttftMs)
+			if class != nil {
+				class.ttft = append(class.ttft, ttftMs)
+			}
 		}
 	} else if counts {
 		r.itl.add(atNs-t.LastNs, 1)
+		if class != nil {
+			class.itl.add(atNs-t.LastNs, 1)
+		}
 	}
 	t.LastNs = atNs
 	t.Tokens += n
@@ -59,6 +72,12 @@ func (r *Recorder) Emitted(t *RequestTimes, atNs int64, n int64, writer int) {
 	}
 	if n > 1 {
 		r.itl.add(0, n-1)
+	}
+	if class != nil {
+		class.tokens += n
+		if n > 1 {
+			class.itl.add(0, n-1)
+		}
 	}
 	r.tokens += n
 	r.written[writer] += n
@@ -91,14 +110,20 @@ func (r *Recorder) Ended(t *RequestTimes, atNs int64, aborted bool) {
 	case atNs <= r.warmupNs:
 	case aborted:
 		r.aborted++
+		if c := r.classed(t.Class); c != nil {
+			c.aborted++
+		}
 	default:
 		r.requests++
 		e2e := float64(atNs-t.ArrivedNs) / 1e6
 		r.e2e = append(r.e2e, e2e)
 		r.perUser = append(r.perUser, float64(t.Tokens)/e2e*1e3)
+		tpot := math.NaN()
 		if t.Tokens > 1 {
-			r.tpot = append(r.tpot, float64(atNs-t.FirstNs)/1e6/float64(t.Tokens-1))
+			tpot = float64(atNs-t.FirstNs) / 1e6 / float64(t.Tokens-1)
+			r.tpot = append(r.tpot, tpot)
 		}
+		r.endedIn(t, e2e, tpot)
 	}
 }
 
@@ -133,6 +158,13 @@ func (r *Recorder) Summary(endNs int64, stillBusyNs []int64, users int) Summary 
 		PerUserTokPerS: r.perUser.quantiles().Mean,
 		TTFTMs:         r.ttft.quantiles(), TPOTMs: r.tpot.quantiles(),
 		ITLMs: r.itl.quantilesMs(), E2EMs: r.e2e.quantiles(),
+		GPUSecondsPer1kTok: math.NaN(),
+	}
+	s.GoodputReqPerS, s.GoodShare = goodput(r.promised, r.good, r.requests, r.aborted, windowS)
+	if len(r.classes) > 1 {
+		for i := range r.classes {
+			s.Classes = append(s.Classes, r.classes[i].summary(windowS))
+		}
 	}
 	if users > 0 {
 		s.PerUserTokPerS = s.ThroughputTokPerS / float64(users)

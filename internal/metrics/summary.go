@@ -39,6 +39,16 @@ type Summary struct {
 	ITLMs  Quantiles // each gap between two tokens of a request; 0 inside a run
 	E2EMs  Quantiles // arrival to end
 
+	// A request is good if its TTFT and its TPOT are within the limits of its
+	// class; aborted and refused ones are not. NaN if no class has limits.
+	GoodputReqPerS float64 // good requests that ended / WindowS
+	GoodShare      float64 // good requests / all that ended, aborted ones included
+
+	GPUSecondsPer1kTok float64 // GPUs · WindowS / (Tokens / 1000); see CountGPUs
+
+	// Classes holds the figures of each class where there are several, else nil.
+	Classes []ClassSummary
+
 	MeanBatch   []float64 // requests per step
 	MeanRows    []float64 // rows per step
 	Steps       []int64   // steps that ended in the window

@@ -8,8 +8,8 @@ const (
 	slopeBits = 12
 	// attentionBits is the fraction of attention in ns per row and token.
 	attentionBits = 40
-	// keptLeast and keptMost bound the numbers of requests whose nodes are kept;
-	// beyond them the nodes are worked out at each call, to the same values.
+	// keptLeast and keptMost bound the numbers of requests and rows whose times are kept;
+	// beyond them they are worked out at each call, to the same values.
 	keptLeast = 256
 	keptMost  = 4096
 )
@@ -21,6 +21,12 @@ type compiled struct {
 	rows        *rowPrice
 	launchUnits int64
 	serialUnits int64
+	valid       Range
+}
+
+// InRange implements [Ranged].
+func (c *compiled) InRange(requests, rows, contextTokens int) bool {
+	return c.valid.holds(requests, rows, contextTokens)
 }
 
 // plane is the table at one number of extra rows.
@@ -42,11 +48,12 @@ type node struct {
 type rowPrice struct {
 	rows      []int64
 	units     []int64
-	attention int64 // 2^-40 ns per row and token
+	kept      []int64 // by rows; [0] is not used
+	attention int64   // 2^-40 ns per row and token
 }
 
 // Compile turns the profile into integers. The result is safe for concurrent
-// use. It panics on a profile that fails [Profile.Check].
+// use and a [Ranged]. It panics on a profile that fails [Profile.Check].
 //
 // Time is linear in context and in requests between grid points; below the first
 // context it stays flat; beyond the last context, requests or rows it follows the
@@ -59,6 +66,7 @@ func (p *Profile) Compile() StepTime {
 		extraRows:   []int64{0},
 		launchUnits: mustUnits(p.CPU.LaunchMs),
 		serialUnits: mustUnits(p.CPU.SerialMs),
+		valid:       p.Valid,
 	}
 	if len(p.Table.ExtraRows) > 0 {
 		c.extraRows = int64s(p.Table.ExtraRows)
@@ -73,6 +81,10 @@ func (p *Profile) Compile() StepTime {
 		}
 		for _, ms := range p.Rows.Ms {
 			c.rows.units = append(c.rows.units, mustUnits(ms))
+		}
+		c.rows.kept = make([]int64, min(c.rows.rows[len(c.rows.rows)-1], keptMost)+1)
+		for rows := range c.rows.kept[1:] {
+			c.rows.kept[rows+1] = c.rows.between(int64(rows + 1))
 		}
 	}
 	return c
@@ -215,6 +227,13 @@ func (r *rowPrice) extra(requests, rows, contextTokens int64) int64 {
 
 // at is the time of what depends on the number of rows alone.
 func (r *rowPrice) at(rows int64) int64 {
+	if rows < int64(len(r.kept)) {
+		return r.kept[rows]
+	}
+	return r.between(rows)
+}
+
+func (r *rowPrice) between(rows int64) int64 {
 	last := len(r.rows) - 1
 	for i, value := range r.rows {
 		switch {

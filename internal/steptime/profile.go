@@ -10,7 +10,8 @@ import (
 // one engine version, and where they come from. Read it with [Load] or
 // [LoadFile], or fill it in and call [Profile.Check].
 type Profile struct {
-	// Name is "gpu/engine-version/model-tpN" for a shipped profile, else the path.
+	// Name is "gpu/engine-version/model-tpN" for a shipped profile ("-eager" after it
+	// without CUDA graphs), else the path.
 	Name string `toml:"-"`
 
 	Origin        string `toml:"origin"` // who measured what, and whether the table is derived
@@ -20,7 +21,8 @@ type Profile struct {
 	GPU           string `toml:"gpu"`
 	Model         string `toml:"model"`
 	TP            int    `toml:"tp"`
-	Notes         string `toml:"notes"` // what is measured and what is assumed
+	Variant       string `toml:"variant,omitempty"` // VariantEager, or VariantGraphs, which "" stands for
+	Notes         string `toml:"notes"`             // what is measured and what is assumed
 
 	Valid Range     `toml:"valid"`
 	CPU   CPU       `toml:"cpu"`
@@ -100,6 +102,9 @@ func (p *Profile) check() *problem {
 	}
 	if p.TP < 1 || p.TP > 1024 {
 		return &problem{"tp", fmt.Sprintf(" is %d; give the number of GPUs, from 1 to 1024", p.TP)}
+	}
+	if p.Variant != "" && p.Variant != VariantGraphs && p.Variant != VariantEager {
+		return &problem{"variant", fmt.Sprintf(" is %q; use %q or %q", p.Variant, VariantGraphs, VariantEager)}
 	}
 	for _, field := range []struct {
 		key string
@@ -254,8 +259,20 @@ func (p *Profile) Range() Range { return p.Valid }
 // InRange reports whether a step of that many requests and rows, with contexts
 // that sum to contextTokens, is priced from measured points rather than beyond.
 func (p *Profile) InRange(requests, rows, contextTokens int) bool {
+	return p.Valid.holds(requests, rows, contextTokens)
+}
+
+func (r *Range) holds(requests, rows, contextTokens int) bool {
 	in := func(value int, ends [2]int) bool { return ends[0] <= value && value <= ends[1] }
-	return in(requests, p.Valid.Requests) && in(rows, p.Valid.Rows) &&
-		contextTokens >= p.Valid.ContextTokens[0]*requests &&
-		contextTokens <= p.Valid.ContextTokens[1]*requests
+	return in(requests, r.Requests) && in(rows, r.Rows) &&
+		contextTokens >= r.ContextTokens[0]*requests &&
+		contextTokens <= r.ContextTokens[1]*requests
+}
+
+// A Ranged step time knows where it rests on its origin: a run counts the steps
+// outside and says so once. What [Profile.Compile] returns is one; it costs no
+// allocation and about a nanosecond.
+type Ranged interface {
+	StepTime
+	InRange(requests, rows, contextTokens int) bool
 }

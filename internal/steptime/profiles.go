@@ -10,6 +10,12 @@ import (
 	"github.com/tokenrouter/tokenrouter/internal/nearest"
 )
 
+// The fitted kernels and the profiles are made from the figures of package
+// evidence.
+//
+//go:generate sh -c "go run ./gen kernels > kernels.tmp && mv kernels.tmp kernels_a100.go"
+//go:generate go run ./gen profiles profiles
+
 //go:embed profiles
 var shipped embed.FS
 
@@ -18,7 +24,8 @@ const (
 	extension = ".toml"
 )
 
-// Names lists the shipped profiles, sorted, each as "gpu/engine-version/model-tpN".
+// Names lists the shipped profiles, sorted, each as "gpu/engine-version/model-tpN", with
+// "-eager" at the end for an engine without CUDA graphs.
 func Names() []string {
 	var names []string
 	err := fs.WalkDir(shipped, strings.TrimSuffix(folder, "/"), func(path string, entry fs.DirEntry, err error) error {
@@ -41,7 +48,8 @@ func Load(name string) (*Profile, error) {
 	if !slices.Contains(known, name) {
 		offer := nearest.Names(name, known)
 		if len(offer) == 0 {
-			offer = known
+			return nil, fmt.Errorf("no profile is named %q, nor like it; there are %d, named like %s (list profiles shows them)",
+				name, len(known), known[0])
 		}
 		return nil, fmt.Errorf("no profile is named %q; did you mean %s?", name, strings.Join(offer, " or "))
 	}
@@ -55,4 +63,13 @@ func Load(name string) (*Profile, error) {
 	}
 	p.Name = name
 	return p, nil
+}
+
+// Find takes the name of a shipped profile or the path of a profile file: what
+// ends in .toml is a path.
+func Find(nameOrPath string) (*Profile, error) {
+	if strings.HasSuffix(nameOrPath, extension) {
+		return LoadFile(nameOrPath)
+	}
+	return Load(nameOrPath)
 }

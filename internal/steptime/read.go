@@ -107,6 +107,7 @@ var keys = []struct {
 }{
 	{"origin", true}, {"licence", true}, {"engine", true}, {"engine_version", true},
 	{"gpu", true}, {"model", true}, {"tp", true}, {"notes", true},
+	{"variant", false},
 	{"valid", true}, {"valid.requests", true}, {"valid.rows", true}, {"valid.context_tokens", true},
 	{"cpu", true}, {"cpu.launch_ms", true}, {"cpu.serial_ms", true},
 	{"table", true}, {"table.requests", true}, {"table.context_tokens", true}, {"table.ms", true},

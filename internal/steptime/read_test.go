@@ -118,6 +118,7 @@ func TestRefused(t *testing.T) {
 		{`licence = "Apache-2.0"`, `licence = " "`, "tiny.toml:2: licence is empty"},
 		{"serial_ms = 0.25", "", "tiny.toml:16: cpu.serial_ms is missing"},
 		{"ms = [0.5, 1.0]", "", "tiny.toml:26: rows.ms is missing"},
+		{"tp = 1\n", "tp = 1\nvariant = \"lazy\"\n", `tiny.toml:8: variant is "lazy"; use "graphs" or "eager"`},
 		{"tp = 1\n", "tp = 0\n", "tiny.toml:7: tp is 0"},
 		{"tp = 1\n", "tp = \"one\"\n", "tiny.toml:7: tp: "},
 		{"tp = 1\n", "tp = 1 2\n", "tiny.toml:7: "},
@@ -178,9 +179,9 @@ func TestLoadFile(t *testing.T) {
 
 func TestLoadOffersNames(t *testing.T) {
 	for _, c := range []struct{ name, want string }{
-		{"qwen3-32b-tp2", `did you mean a100-80gb/sglang-0.5.10/qwen3-32b-tp2 or a100-80gb/vllm-0.14/qwen3-32b-tp2?`},
+		{"qwen3-32b-tp2", `did you mean a100-80gb/sglang-0.5.10/qwen3-32b-tp2 or a100-80gb/sglang-0.5.10/qwen3-32b-tp2-eager or a100-80gb/vllm-0.14/qwen3-32b-tp2?`},
 		{"a100-80gb/sglang-0.5.1/qwen3-0.6b-tp1", `did you mean a100-80gb/sglang-0.5.10/qwen3-0.6b-tp1 or`},
-		{"zzz", `a100-80gb/sglang-0.5.10/qwen3-0.6b-tp1 or a100-80gb/sglang-0.5.10/qwen3-32b-tp2 or`},
+		{"zzz", `nor like it; there are 84, named like a100-80gb/sglang-0.5.10/l1-1.5b-tp1`},
 	} {
 		if _, err := Load(c.name); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Load(%q): %v", c.name, err)
@@ -195,9 +196,11 @@ func TestEveryShippedProfile(t *testing.T) {
 	}
 	for _, name := range names {
 		p := load(t, name)
-		tp := strings.TrimPrefix(name, p.GPU+"/"+p.Engine+"-"+p.EngineVersion+"/"+p.Model+"-tp")
-		if tp != string(rune('0'+p.TP)) {
-			t.Errorf("%s: the file says %s/%s-%s/%s-tp%d", name, p.GPU, p.Engine, p.EngineVersion, p.Model, p.TP)
+		if title := p.title(); title != name {
+			t.Errorf("%s: the file says %s", name, title)
+		}
+		if eager := p.Variant == VariantEager; eager != (p.CPU.LaunchMs > 0) && p.EngineVersion != "mid-2025" {
+			t.Errorf("%s: eager %v, launches take %v ms", name, eager, p.CPU.LaunchMs)
 		}
 		// The valid range must lie on the table, or InRange would vouch for guesses.
 		if last := len(p.Table.Requests) - 1; p.Valid.Requests[1] > p.Table.Requests[last] {

@@ -211,6 +211,7 @@ func TestMonotone(t *testing.T) {
 func TestLinearInContext(t *testing.T) {
 	for _, name := range Names() {
 		p := load(t, name)
+		p.CPU.LaunchMs = 0 // max(GPU, launch) bends
 		st := p.Compile()
 		for _, requests := range []int{1, 3, 8, 48, 64, 100} {
 			for k, from := range p.Table.ContextTokens {
