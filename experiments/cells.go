@@ -68,6 +68,11 @@ func (c Cell) Key() string {
 	if digest := c.Point.Spec.Workload.Digest; digest != "" {
 		fmt.Fprintf(h, "files %s\n", digest)
 	}
+	for i := range c.Point.Spec.Models {
+		if p := c.Point.Spec.Models[i].Prices; p != nil && p.Digest != "" {
+			fmt.Fprintf(h, "prices %d %s\n", i, p.Digest)
+		}
+	}
 	for _, s := range c.Point.Settings {
 		if !UsesB(c.System) && strings.HasSuffix(s.Path, ".B") {
 			continue

@@ -3,6 +3,7 @@ package experiments
 import (
 	"strings"
 
+	"github.com/tokenrouter/tokenrouter/internal/steptime"
 	"github.com/tokenrouter/tokenrouter/internal/workload"
 )
 
@@ -51,11 +52,16 @@ var keys = []key{
 	{path: "home", kind: kindString, oneOf: modelNames, doc: "where requests enter; default: the first model"},
 
 	{path: "models.*.name", kind: kindString, doc: "letters, digits, - and _"},
-	{path: "models.*.profile", kind: kindString, oneOf: profileNames, doc: "measured step times"},
+	{path: "models.*.profile", kind: kindString, oneOf: profileNames, orFile: profileFile, doc: "measured step times: a shipped profile, or a .toml file beside this one"},
 	{path: "models.*.step_ms.base", kind: kindFloat, max: maxMs, doc: "instead of a profile: ms a step"},
 	{path: "models.*.step_ms.per_request", kind: kindFloat, max: maxMs, doc: "and ms for each request in it"},
 	{path: "models.*.step_ms.per_row", kind: kindFloat, max: maxMs, doc: "and ms for each token position fed"},
-	{path: "models.*.gpus", kind: kindInts, max: 4095, doc: "default: one of its own"},
+	{path: "models.*.roofline.gpu", kind: kindString, oneOf: choices(steptime.GPUs()...), doc: "instead of a profile: step times derived from the model's shape, on this GPU"},
+	{path: "models.*.roofline.config", kind: kindString, doc: "the name of a known model, or the path of a config.json beside this file"},
+	{path: "models.*.roofline.tp", kind: kindInt, min: 1, max: 1024, def: 1, doc: "roofline: GPUs that share the model"},
+	{path: "models.*.roofline.engine", kind: kindString, def: steptime.Engines()[0], oneOf: choices(steptime.Engines()...), doc: "roofline: what runs the steps"},
+	{path: "models.*.roofline.variant", kind: kindString, def: steptime.VariantGraphs, oneOf: choices(steptime.VariantGraphs, steptime.VariantEager), doc: "roofline: with CUDA graphs or without"},
+	{path: "models.*.gpus", kind: kindInts, max: 4095, doc: "default: of its own, one or roofline.tp"},
 	{path: "models.*.B", kind: kindThreshold, min: 1, max: maxUsers, def: Threshold{1}, doc: "threshold; an array is a table over live requests"},
 	{path: "models.*.kv_tokens", kind: kindInt, min: 1, max: maxKV, def: 1_000_000, doc: "tokens of KV that fit"},
 	{path: "models.*.max_running", kind: kindInt, min: 1, max: maxUsers, def: 256, doc: "requests in a step"},
@@ -225,7 +231,11 @@ func defaultOf(k *key, values settings, models []string, model int) any {
 	case "home":
 		return models[0]
 	case "models.*.gpus":
-		return []int{model}
+		return ownGPUs(values, models, model)
+	case "models.*.roofline.tp", "models.*.roofline.engine", "models.*.roofline.variant":
+		if !hasTable(values, models[model], "roofline") {
+			return nil
+		}
 	case "workload.duration_s":
 		if kind == KindTrace {
 			return nil // it ends by itself
@@ -241,4 +251,18 @@ func defaultOf(k *key, values settings, models []string, model int) any {
 		}
 	}
 	return k.def
+}
+
+// ownGPUs gives each model GPUs of its own, one after the other.
+func ownGPUs(values settings, models []string, model int) []int {
+	gpus := func(m string) int { return max(1, get[int](values, "models."+m+".roofline.tp")) }
+	first := 0
+	for _, m := range models[:model] {
+		first += gpus(m)
+	}
+	var out []int
+	for i := range gpus(models[model]) {
+		out = append(out, first+i)
+	}
+	return out
 }

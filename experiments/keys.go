@@ -37,6 +37,7 @@ type key struct {
 	above    bool    // min itself is too small
 	def      any     // default; nil for none
 	oneOf    func(*vocabulary) []string
+	orFile   string // a name that ends so is a file's, and may be any
 	doc      string
 }
 
@@ -117,6 +118,9 @@ func (c *valueCheck) text(sub string, v any) string {
 		if strings.TrimSpace(s) == "" {
 			c.fail(sub, "", "must not be empty")
 		}
+		return s
+	}
+	if suffix := c.key.orFile; suffix != "" && strings.HasSuffix(s, suffix) {
 		return s
 	}
 	known := c.key.oneOf(c.voc)

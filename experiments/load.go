@@ -115,7 +115,7 @@ func (d *document) moveLastAxis(place int) {
 }
 
 // dropRivals makes room for a value that stands in place of others: whoever
-// sets a profile means it to replace step_ms, and the other way round; likewise
+// sets a profile means it to replace step_ms or a roofline, and so on; likewise
 // for the two ways to end a run and to give lengths.
 func (d *document) dropRivals(path string) {
 	switch path {
@@ -134,12 +134,20 @@ func (d *document) dropRivals(path string) {
 		return
 	}
 	at := "models." + model + "."
-	switch rest := strings.TrimPrefix(path, at); {
-	case rest == "profile":
-		for _, part := range []string{"base", "per_request", "per_row"} {
-			delete(d.values, at+"step_ms."+part)
+	chosen, _, _ := strings.Cut(strings.TrimPrefix(path, at), ".")
+	if !slices.Contains(stepTimeKeys, chosen) {
+		return
+	}
+	for i := range keys {
+		rest, isModel := strings.CutPrefix(keys[i].path, "models.*.")
+		table, _, _ := strings.Cut(rest, ".")
+		if isModel && table != chosen && slices.Contains(stepTimeKeys, table) {
+			delete(d.values, at+rest)
+			d.dropAxis(at + rest)
 		}
-	case strings.HasPrefix(rest, "step_ms."):
-		delete(d.values, at+"profile")
 	}
 }
+
+// stepTimeKeys are the ways to give the step times of a model: a key and two
+// tables.
+var stepTimeKeys = []string{"profile", "step_ms", "roofline"}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/experiments/internal/locate"
@@ -26,8 +27,10 @@ func resolve(s settings, models []string, f *files) (*Spec, []problem) {
 		found = append(found, p)
 	}
 	w := checkWorkload(s, f, fail)
+	var prices []*Prices
 	for _, m := range models {
 		checkModel(s, m, w, fail)
+		prices = append(prices, f.pricesOf(s, m, fail))
 	}
 	if len(found) == 0 {
 		checkRouting(s, models, w, fail)
@@ -36,6 +39,9 @@ func resolve(s settings, models []string, f *files) (*Spec, []problem) {
 		return nil, found
 	}
 	spec := build(s, models, w)
+	for i := range spec.Models {
+		spec.Models[i].Prices = prices[i]
+	}
 	checkQuantum(spec, fail)
 	return spec, found
 }
@@ -45,13 +51,19 @@ type failFunc func(path, hint, format string, args ...any)
 // checkModel checks one model; w is nil if something is wrong with the workload.
 func checkModel(s settings, model string, w *Workload, fail failFunc) {
 	at := "models." + model + "."
-	profile, stepMs := get[string](s, at+"profile"), hasStepMs(s, model)
+	var given []string
+	for _, way := range stepTimeKeys {
+		if s[at+way] != nil || hasTable(s, model, way) {
+			given = append(given, way)
+		}
+	}
 	switch {
-	case profile == "" && !stepMs:
-		fail("models."+model, "give a profile, or step_ms = { base = 4.0, per_request = 0.05 }", "lacks its step times")
-	case profile != "" && stepMs:
-		fail(at+"profile", "remove one of them", "step times are given twice: profile and step_ms")
-	case stepMs:
+	case len(given) == 0:
+		fail("models."+model, "give a profile, step_ms = { base = 4.0, per_request = 0.05 } or "+
+			`roofline = { gpu = "h200", config = "qwen3-8b" }`, "lacks its step times")
+	case len(given) > 1:
+		fail(at+given[0], "remove one of them", "step times are given twice: %s", strings.Join(given, " and "))
+	case given[0] == "step_ms":
 		lowest := 0.0
 		for _, part := range []string{"base", "per_request", "per_row"} {
 			lowest += get[float64](s, at+"step_ms."+part)

@@ -47,7 +47,7 @@ var rules = []struct {
 	{"B", "B = 4", "B = 0", nil, "x.toml:8: models.large.B: must be at least 1, got 0"},
 	{"B table", "B = 4", "B = [\n1,\n0]", nil, "x.toml:10: models.large.B[1]: must be at least 1, got 0"},
 	{"no step time", "step_ms.base = 4", "", nil,
-		"x.toml:2: models.small: lacks its step times\n  fix: give a profile, or step_ms = { base = 4.0, per_request = 0.05 }"},
+		"x.toml:2: models.small: lacks its step times\n  fix: give a profile, step_ms = { base = 4.0, per_request = 0.05 } or roofline = { gpu = \"h200\", config = \"qwen3-8b\" }"},
 	{"two step times", "B = 4", "profile = 'a100-80gb/sglang-0.5.10/qwen3-32b-tp2'", nil,
 		"x.toml:8: models.large.profile: step times are given twice: profile and step_ms\n  fix: remove one of them"},
 	{"no time", "step_ms.base = 4", "step_ms.base = 0", nil,

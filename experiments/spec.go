@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/internal/steptime"
 )
 
 // Spec is one fully resolved set of settings: what an evaluator needs besides
@@ -24,11 +25,12 @@ type Spec struct {
 	QueryLargeShare  float64
 }
 
-// Model is one model of an experiment. Exactly one of Profile and StepMs says
-// how long its steps take.
+// Model is one model of an experiment. Exactly one of Profile, Roofline and
+// StepMs says how long its steps take.
 type Model struct {
 	Name        string
-	Profile     string
+	Profile     string             // a shipped one, or a file as the experiment names it
+	Roofline    *steptime.Roofline // the same
 	StepMs      *StepMs
 	GPUs        []int
 	B           Threshold
@@ -37,6 +39,7 @@ type Model struct {
 	ChunkTokens int
 	BlockTokens int
 	EagerMs     float64 // a step without CUDA graphs takes no less; 0: not known
+	Prices      *Prices // what Profile or Roofline says; nil with StepMs
 }
 
 // StepMs is a linear step time, in milliseconds.
@@ -162,8 +165,9 @@ func buildModel(s settings, name string) Model {
 		ChunkTokens: get[int](s, at+"chunk_tokens"),
 		BlockTokens: get[int](s, at+"block_tokens"),
 		EagerMs:     get[float64](s, at+"eager_ms"),
+		Roofline:    rooflineOf(s, name),
 	}
-	if hasStepMs(s, name) {
+	if hasTable(s, name, "step_ms") {
 		m.StepMs = &StepMs{
 			Base:       get[float64](s, at+"step_ms.base"),
 			PerRequest: get[float64](s, at+"step_ms.per_request"),
@@ -173,9 +177,10 @@ func buildModel(s settings, name string) Model {
 	return m
 }
 
-func hasStepMs(s settings, model string) bool {
+// hasTable reports whether any key of a model's table is given.
+func hasTable(s settings, model, table string) bool {
 	for path := range s {
-		if strings.HasPrefix(path, "models."+model+".step_ms.") {
+		if strings.HasPrefix(path, "models."+model+"."+table+".") {
 			return true
 		}
 	}

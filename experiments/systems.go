@@ -48,9 +48,6 @@ func systemsOf(models []string) []string {
 	return names
 }
 
-// eagerSuffix names the variant of a profile without CUDA graphs.
-const eagerSuffix = "-eager"
-
 // compose sets what the system is made of: a launch rule, who is admitted when,
 // how requests change models, and with which step times.
 func (s *setup) compose(c Cell) error {
@@ -92,10 +89,7 @@ func (s *setup) compose(c Cell) error {
 func (s *setup) compileTimes() error {
 	for i := range s.models {
 		m := s.models[i]
-		if name := m.Profile + eagerSuffix; s.eager && slices.Contains(steptime.Names(), name) {
-			m.Profile = name
-		}
-		t, err := m.StepTime()
+		t, err := m.stepTime(s.eager)
 		if err != nil {
 			return err
 		}

@@ -363,6 +363,7 @@ type files struct {
 type readFile struct {
 	trace   *workload.Trace
 	lengths workload.Lengths
+	prices  *Prices
 	digest  string
 	err     error
 }
@@ -381,15 +382,8 @@ func (f *files) lengths(path, name string, fail failFunc) *readFile {
 // load reads a file for a use, or says what is wrong with it: in the file
 // itself, or at the key that names it.
 func (f *files) load(use, path, name string, fail failFunc) *readFile {
-	full := name
-	if !filepath.IsAbs(name) && !f.fromSet(path) {
-		full = filepath.Join(f.dir, name) // so that an experiment can be moved with its files
-	}
-	r := f.read[use+" "+full]
-	if r == nil {
-		r = readOne(use, full)
-		f.read[use+" "+full] = r
-	}
+	full := f.full(path, name)
+	r := f.once(use+" "+full, func() *readFile { return readOne(use, full) })
 	var inside *workload.FileError
 	switch {
 	case r.err == nil:
@@ -397,21 +391,65 @@ func (f *files) load(use, path, name string, fail failFunc) *readFile {
 	case errors.As(r.err, &inside):
 		fail(path, "", "%v", inside)
 	default:
-		fail(path, "the name is relative to the experiment file; on the command line, to the current folder", "%v", r.err)
+		fail(path, r.hint(), "%v", r.err)
 	}
 	return nil
 }
 
+// full is where a file is that the key at path names.
+func (f *files) full(path, name string) string {
+	if filepath.IsAbs(name) || f.fromSet(path) {
+		return name
+	}
+	return filepath.Join(f.dir, name) // so that an experiment can be moved with its files
+}
+
+// once reads what goes by that key the first time only.
+func (f *files) once(key string, read func() *readFile) *readFile {
+	if f.read[key] == nil {
+		f.read[key] = read()
+	}
+	return f.read[key]
+}
+
+// hint says where names lead, for a file that is not there.
+func (r *readFile) hint() string {
+	if !errors.Is(r.err, errNoFile) {
+		return ""
+	}
+	return "the name is relative to the experiment file; on the command line, to the current folder"
+}
+
+// errNoFile tells what keeps a file from being opened from what is wrong in it.
+var errNoFile = errors.New("cannot be used")
+
+// mustBeFile refuses anything but a file, such as a pipe: it could not be read
+// again to repeat a run.
+func mustBeFile(name string) error {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return plainError("open", name, err)
+	case !info.Mode().IsRegular():
+		return noFile{fmt.Errorf("%s is not a file", name)}
+	}
+	return nil
+}
+
+// noFile is an errNoFile.
+type noFile struct{ error }
+
+func (e noFile) Is(target error) bool { return target == errNoFile }
+
 func readOne(use, name string) *readFile {
+	if err := mustBeFile(name); err != nil {
+		return &readFile{err: err}
+	}
 	file, err := os.Open(name)
 	if err != nil {
 		return &readFile{err: plainError("open", name, err)}
 	}
 	defer file.Close()
-	// Anything but a file, such as a pipe, could not be read again to repeat a run.
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return &readFile{err: fmt.Errorf("%s is not a file", name)}
-	}
 	r := &readFile{}
 	if use == "trace" {
 		r.trace, r.err = workload.ReadTrace(name, file)
@@ -427,5 +465,5 @@ func plainError(what, name string, err error) error {
 	if errors.As(err, &path) {
 		err = path.Err
 	}
-	return fmt.Errorf("cannot %s %s: %w", what, name, err)
+	return noFile{fmt.Errorf("cannot %s %s: %w", what, name, err)}
 }

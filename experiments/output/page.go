@@ -8,7 +8,6 @@ import (
 
 	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/internal/report"
-	"github.com/tokenrouter/tokenrouter/internal/steptime"
 )
 
 // page gathers the report of an experiment.
@@ -76,11 +75,9 @@ func (v *view) assumptions() []string {
 	spec := v.results.Plan.Points[0].Spec
 	out := []string{}
 	for _, m := range spec.Models {
-		if m.Profile == "" {
-			continue
-		}
-		if p, err := steptime.Load(m.Profile); err == nil {
-			out = append(out, "Step times of "+m.Name+": "+m.Profile+". "+p.Origin+" "+p.Notes)
+		if m.Prices != nil {
+			p := m.Prices.Profile
+			out = append(out, "Step times of "+m.Name+": "+p.Name+". "+p.Origin+" "+p.Notes)
 		}
 	}
 	if spec.Workload.Kind == experiments.KindSteady {
