@@ -24,7 +24,9 @@ func (s *setup) predict() Outcome {
 	case err != nil:
 		return Failed(err)
 	}
-	return s.outcome(predicted(p))
+	out := s.outcome(predicted(p))
+	out.Warnings = s.chainWarnings(p)
+	return out
 }
 
 // chain describes the system to the chain, or says why it cannot.

@@ -14,11 +14,14 @@ func (s *setup) simulate(seed uint64) Outcome {
 	if reason != "" {
 		return NotApplicable(reason)
 	}
+	steps := s.countSteps(&config)
 	r, err := sim.Run(config)
 	if err != nil {
 		return Failed(err)
 	}
-	return s.outcome(r.Summary)
+	out := s.outcome(r.Summary)
+	out.Warnings = s.rangeWarnings(steps)
+	return out
 }
 
 // simulation describes the system to the simulator, or says why it cannot.

@@ -25,6 +25,8 @@ type Outcome struct {
 	Reason  string          // unless the status is ok
 	Summary metrics.Summary // if the status is ok
 	Large   int             // index of the model whose share of tokens counts as large
+
+	Warnings []Warning // if the status is ok
 }
 
 // Failed is the outcome of a cell that broke.
@@ -40,12 +42,14 @@ type Record struct {
 	Status Status
 	Reason string
 	Values []float64 // in the order of Figures; nil unless the status is ok
+
+	Warnings []Warning
 }
 
 func newRecord(o Outcome, models, classes int) Record {
 	r := Record{Status: o.Status, Reason: o.Reason}
 	if o.Status == StatusOK {
-		r.Values = figureValues(&o.Summary, models, classes, o.Large)
+		r.Values, r.Warnings = figureValues(&o.Summary, models, classes, o.Large), o.Warnings
 	}
 	return r
 }
@@ -97,6 +101,12 @@ func (r *Results) JSON(i int) []byte {
 	dst = appendString(append(dst, `,"status":`...), string(record.Status))
 	if record.Reason != "" {
 		dst = appendString(append(dst, `,"reason":`...), record.Reason)
+	}
+	for j, w := range record.Warnings {
+		dst = appendString(append(dst, []string{`,`, `,"warnings":[`}[btoi(j == 0)]...), w.String())
+	}
+	if len(record.Warnings) > 0 {
+		dst = append(dst, ']')
 	}
 	dst = append(dst, `,"settings":{`...)
 	for j, s := range c.Point.Settings {

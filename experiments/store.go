@@ -45,6 +45,8 @@ type storeLine struct {
 	Status Status     `json:"status"`
 	Reason string     `json:"reason,omitempty"`
 	Values []*float64 `json:"values,omitempty"`
+
+	Warnings []Warning `json:"warnings,omitempty"`
 }
 
 // OccupiedError says that a folder holds results of another experiment.
@@ -184,7 +186,7 @@ func (s *store) close() error {
 }
 
 func newStoreLine(key string, r Record) storeLine {
-	l := storeLine{Key: key, Status: r.Status, Reason: r.Reason}
+	l := storeLine{Key: key, Status: r.Status, Reason: r.Reason, Warnings: r.Warnings}
 	for _, x := range r.Values {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			l.Values = append(l.Values, nil)
@@ -196,7 +198,7 @@ func newStoreLine(key string, r Record) storeLine {
 }
 
 func (l storeLine) record() Record {
-	r := Record{Status: l.Status, Reason: l.Reason}
+	r := Record{Status: l.Status, Reason: l.Reason, Warnings: l.Warnings}
 	for _, x := range l.Values {
 		if x == nil {
 			r.Values = append(r.Values, math.NaN())

@@ -13,7 +13,8 @@ import (
 )
 
 var someRecords = map[string]Record{
-	"a": {Status: StatusOK, Values: []float64{1.0 / 3, math.NaN(), -0.1, 5e-324, 1e308}},
+	"a": {Status: StatusOK, Values: []float64{1.0 / 3, math.NaN(), -0.1, 5e-324, 1e308},
+		Warnings: []Warning{{"large", 1.0 / 3, "of steps \"late\""}}},
 	"b": {Status: StatusNotApplicable, Reason: "line\nbreak \"quoted\""},
 }
 

@@ -110,6 +110,9 @@ func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	if err := o.print(cmd.OutOrStdout(), results); err != nil {
 		return err
 	}
+	for _, w := range results.Warnings() {
+		cmd.PrintErrln("warning: " + w)
+	}
 	cmd.PrintErrf("%d runs in %.1f s, %d taken over; wrote %s\n", results.Ran, time.Since(start).Seconds(), results.Reused, filepath.Join(o.out, output.ReportHTML))
 	return failures(results, o.out)
 }

@@ -107,6 +107,9 @@ func (v *view) assumptions() []string {
 			out = append(out, "The chain gives every step of a batch size the length for the mean number of rows, and splits lengths between the two nearest quanta so that means are exact.")
 		}
 	}
+	for _, w := range v.results.Warnings() {
+		out = append(out, "Beware: "+w+".")
+	}
 	if src := v.results.Plan.Published.Source; src != "" {
 		out = append(out, "Published figures: "+src)
 	}
