@@ -10,7 +10,7 @@ import (
 
 // formatVersion is part of every cell's key: it changes whenever the meaning
 // of a setting or of a stored figure does.
-const formatVersion = 1
+const formatVersion = 2
 
 // maxCells bounds an experiment: more is a slip in a sweep.
 const maxCells = 100_000

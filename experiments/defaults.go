@@ -109,7 +109,7 @@ var keys = []key{
 	{path: "scheduler.prefix_reuse", kind: kindBool, def: true, doc: "prompts that start alike share KV"},
 	{path: "scheduler.queue_limit", kind: kindInt, min: 1, max: maxUsers, def: maxUsers, doc: "requests that wait for admission"},
 
-	{path: "colocation.factor", kind: kindFloat, min: 1, max: 100, def: 1.0, doc: "by which steps stretch while a model on the same GPU runs"},
+	{path: "colocation.factor", kind: kindFloat, max: 100, def: 0.0, doc: "by which steps stretch while a model on the same GPU runs, at least 1; 0: derived from the bandwidth that both ask for"},
 	{path: "official.visits", kind: kindString, def: VisitsKept, oneOf: choices(VisitsKept, VisitsReread), doc: "official: whether a visit finds the KV of the last one"},
 	{path: "dispatcher.ms", kind: kindFloat, max: maxMs, def: 5.0, doc: "std-serving: what a submission costs (assumed)"},
 	{path: "dispatcher.ms_per_1k_tokens", kind: kindFloat, max: maxMs, def: 5.0, doc: "std-serving: and what 1000 tokens of its prompt add (assumed)"},

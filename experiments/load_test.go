@@ -81,8 +81,8 @@ func TestExample(t *testing.T) {
 		Routing: Routing{Algorithm: "matrix", Matrix: [][]float64{{0.9, 0.1}, {1, 0}}, Large: 1},
 		Workload: Workload{Kind: "steady", Concurrency: 8, PromptTokens: workload.Fixed(100),
 			OutputTokens: workload.Fixed(2048), DurationS: 600, WarmupS: 60},
-		Scheduler:        Scheduler{QueueLimit: maxUsers, PrefixReuse: true},
-		ColocationFactor: 1, Official: Official{Visits: VisitsKept}, Dispatcher: Dispatcher{5, 5}, QueryLargeShare: 0.4,
+		Scheduler: Scheduler{QueueLimit: maxUsers, PrefixReuse: true},
+		Official:  Official{Visits: VisitsKept}, Dispatcher: Dispatcher{5, 5}, QueryLargeShare: 0.4,
 	}
 	if diff := cmp.Diff(want, spec, cmpopts.IgnoreFields(Model{}, "Prices")); diff != "" {
 		t.Errorf("second point (-want +got):\n%s", diff)

@@ -32,6 +32,9 @@ func resolve(s settings, models []string, f *files) (*Spec, []problem) {
 		checkModel(s, m, w, fail)
 		prices = append(prices, f.pricesOf(s, m, fail))
 	}
+	if f := get[float64](s, "colocation.factor"); f > 0 && f < 1 {
+		fail("colocation.factor", "1 is no slow-down", "must be 0, which derives it, or at least 1, got %s", formatFloat(f))
+	}
 	if len(found) == 0 {
 		checkRouting(s, models, w, fail)
 	}

@@ -120,6 +120,8 @@ var rules = []struct {
 	{"plot figure", "[workload]", "[plot]\ny = 'ttft_ms.p90'\n[workload]", nil,
 		"x.toml:13: plot.y: \"ttft_ms.p90\" is no figure\n  fix: did you mean ttft_ms."},
 	{"set range", "", "", []string{"models.large.B=0"}, "--set: models.large.B: must be at least 1, got 0"},
+	{"colocation", "", "", []string{"colocation.factor=0.9"},
+		"--set: colocation.factor: must be 0, which derives it, or at least 1, got 0.9\n  fix: 1 is no slow-down"},
 	{"set quantum", "", "", []string{"dtmc.quantum_ms=5"}, "--set: dtmc.quantum_ms: must be at most a step of small, 4 ms, got 5\n  fix: 0 lets the chain choose"},
 	{"set name", "", "", []string{"models.large.Bs=1"}, "--set: models.large.Bs: names no key\n  fix: did you mean models.large.B"},
 	{"set no value", "", "", []string{"models.large.B"}, "--set: \"models.large.B\" is not path=value"},

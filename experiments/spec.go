@@ -19,7 +19,7 @@ type Spec struct {
 	Scheduler Scheduler
 	DTMC      DTMC
 
-	ColocationFactor float64 // by which steps of models that share a GPU stretch
+	ColocationFactor float64 // by which steps of models that share a GPU stretch; 0: see Sharing
 	Official         Official
 	Dispatcher       Dispatcher
 	QueryLargeShare  float64

@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/internal/steptime"
@@ -109,36 +108,4 @@ type atLeast struct {
 
 func (a atLeast) Ns(requests, rows, contextTokens int) int64 {
 	return max(a.StepTime.Ns(requests, rows, contextTokens), a.floorNs)
-}
-
-// interference lays the factor over all pairs of models that share a GPU; nil
-// if none do or it is 1.
-func (s *setup) interference() [][]float64 {
-	factor := s.spec.ColocationFactor
-	shared := false
-	var out [][]float64
-	for i := range s.models {
-		row := make([]float64, len(s.models))
-		for j := range s.models {
-			row[j] = 1
-			if i != j && sharesGPU(&s.models[i], &s.models[j]) {
-				row[j] = factor
-				shared = true
-			}
-		}
-		out = append(out, row)
-	}
-	if !shared || factor == 1 {
-		return nil
-	}
-	return out
-}
-
-func sharesGPU(a, b *Model) bool {
-	for _, gpu := range a.GPUs {
-		if slices.Contains(b.GPUs, gpu) {
-			return true
-		}
-	}
-	return false
 }

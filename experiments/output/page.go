@@ -107,6 +107,7 @@ func (v *view) assumptions() []string {
 			out = append(out, "The chain gives every step of a batch size the length for the mean number of rows, and splits lengths between the two nearest quanta so that means are exact.")
 		}
 	}
+	out = append(out, v.results.Plan.SharingTexts()...)
 	for _, w := range v.results.Warnings() {
 		out = append(out, "Beware: "+w+".")
 	}
