@@ -48,6 +48,8 @@ type Point struct {
 	Spec     *Spec
 	Settings []Setting // all of them, in the order of the key table
 	Swept    []Setting // those that the experiment sweeps, in the order of Plan.Swept
+
+	tuning tuning // of thresholds that are Tuned
 }
 
 // Cell is one run: a point, for one system, at one place, with one seed.
@@ -139,7 +141,7 @@ func (d *document) plan() *Plan {
 			d.errs = append(d.errs, d.located(problem, origins))
 		}
 		if spec != nil {
-			p.Points = append(p.Points, &Point{spec, s.list(d.voc.models, origins), swept})
+			p.Points = append(p.Points, &Point{Spec: spec, Settings: s.list(d.voc.models, origins), Swept: swept})
 		}
 	})
 	d.checkPlot(p)

@@ -62,7 +62,7 @@ var keys = []key{
 	{path: "models.*.roofline.engine", kind: kindString, def: steptime.Engines()[0], oneOf: choices(steptime.Engines()...), doc: "roofline: what runs the steps"},
 	{path: "models.*.roofline.variant", kind: kindString, def: steptime.VariantGraphs, oneOf: choices(steptime.VariantGraphs, steptime.VariantEager), doc: "roofline: with CUDA graphs or without"},
 	{path: "models.*.gpus", kind: kindInts, max: 4095, doc: "default: of its own, one or roofline.tp"},
-	{path: "models.*.B", kind: kindThreshold, min: 1, max: maxUsers, def: Threshold{1}, doc: "threshold; an array is a table over live requests"},
+	{path: "models.*.B", kind: kindThreshold, min: 1, max: maxUsers, def: Threshold{1}, doc: `threshold; an array is a table over live requests; "tuned": what the chain finds best for the cell`},
 	{path: "models.*.kv_tokens", kind: kindInt, min: 1, max: maxKV, def: 1_000_000, doc: "tokens of KV that fit"},
 	{path: "models.*.max_running", kind: kindInt, min: 1, max: maxUsers, def: 256, doc: "requests in a step"},
 	{path: "models.*.chunk_tokens", kind: kindInt, min: 2, max: maxTokens, def: 2048, doc: "rows in a step; more than max_running"},

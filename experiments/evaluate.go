@@ -2,11 +2,13 @@ package experiments
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/dtmc"
 	"github.com/tokenrouter/tokenrouter/internal/metrics"
 	"github.com/tokenrouter/tokenrouter/internal/steptime"
 	"github.com/tokenrouter/tokenrouter/scheduler"
@@ -19,7 +21,14 @@ func Evaluate(ctx context.Context, c Cell) Outcome {
 		return Failed(err)
 	}
 	s, err := newSetup(c)
-	if err != nil {
+	if err == nil {
+		err = s.tuneThresholds(c.Point)
+	}
+	var cannot dtmc.NotApplicable
+	switch {
+	case errors.As(err, &cannot):
+		return NotApplicable(cannot.Reason)
+	case err != nil:
 		return Failed(err)
 	}
 	switch c.On {
@@ -60,7 +69,7 @@ func newSetup(c Cell) (*setup, error) {
 	if err = s.compileTimes(); err != nil {
 		return nil, err
 	}
-	s.thresholds = thresholds(s.models, s.rule.UsesB())
+	s.thresholds = thresholds(s.models, s.rule.UsesB()) // see tuneThresholds
 	return s, nil
 }
 

@@ -119,6 +119,9 @@ func (s *setup) scripted() []sim.Request {
 // such a run. The error says why it cannot.
 func SimConfig(c Cell) (sim.Config, error) {
 	s, err := newSetup(c)
+	if err == nil {
+		err = s.tuneThresholds(c.Point)
+	}
 	if err != nil {
 		return sim.Config{}, err
 	}

@@ -74,7 +74,9 @@ func (k *key) check(v any, voc *vocabulary) (any, []finding) {
 			return list(c, sub, row, "an array of numbers", c.number)
 		})
 	case kindThreshold:
-		if _, isList := v.([]any); isList {
+		if v == tunedWord {
+			out = Tuned
+		} else if _, isList := v.([]any); isList {
 			out = Threshold(list(c, "", v, "a whole number or an array of them", c.whole))
 		} else {
 			out = Threshold{c.whole("", v)}

@@ -18,7 +18,7 @@ var kindNames = map[kind]string{
 	kindInts:      "[whole number, …]",
 	kindFloats:    "[number, …]",
 	kindMatrix:    "[[number, …], …]",
-	kindThreshold: "whole number or [whole number, …]",
+	kindThreshold: `whole number, [whole number, …] or "tuned"`,
 	kindLength:    "whole number or a table",
 	kindBool:      "true or false",
 	kindClasses:   "[table, …]",

@@ -73,7 +73,7 @@ func (d *document) parse(path, text string, k *key) (any, bool) {
 		text = doc["v"].(string)
 	}
 	text = strings.TrimSpace(text)
-	if k != nil && k.kind == kindString {
+	if k != nil && (k.kind == kindString || k.kind == kindThreshold && text == tunedWord) {
 		return text, true
 	}
 	if k != nil && k.kind == kindStrings && !strings.HasPrefix(text, "[") {

@@ -1,7 +1,10 @@
 package experiments
 
 import (
+	"errors"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tokenrouter/tokenrouter/dtmc"
 )
@@ -48,4 +51,96 @@ func WithoutB(p *Plan) []*Point {
 func IsThreshold(path string) bool {
 	k := keyFor(path)
 	return k != nil && k.kind == kindThreshold
+}
+
+// tuning is what the chain answered for a point whose models ask for Tuned
+// thresholds; seeds and places share it.
+type tuning struct {
+	once   sync.Once
+	models []Model // those of the point, every threshold a number
+	err    error
+}
+
+// tuneThresholds replaces thresholds that are Tuned by those that the chain
+// finds best, the others as they are given. A dtmc.NotApplicable says that the
+// chain cannot.
+func (s *setup) tuneThresholds(p *Point) error {
+	isTuned := func(m Model) bool { return m.B.IsTuned() }
+	if !s.rule.UsesB() || !slices.ContainsFunc(s.models, isTuned) {
+		return nil
+	}
+	p.tuning.once.Do(func() {
+		p.tuning.err = errors.New("the search for the best B broke") // unless it comes back
+		p.tuning.models, p.tuning.err = s.tuned()
+	})
+	if p.tuning.err != nil {
+		return p.tuning.err
+	}
+	s.models = p.tuning.models
+	s.thresholds = thresholds(s.models, true)
+	return nil
+}
+
+// tuneRounds bounds the search where some models' thresholds are tuned beside
+// others that are fixed: one model after the other, until none changes.
+const tuneRounds = 8
+
+func (s *setup) tuned() ([]Model, error) {
+	models := slices.Clone(s.models)
+	var free []int
+	for i := range models {
+		if models[i].B.IsTuned() {
+			free = append(free, i)
+			models[i].B = Threshold{1}
+		}
+	}
+	search := func(o dtmc.TuneOptions, which []int) (changed bool, err error) {
+		s.thresholds = thresholds(models, true)
+		config, reason := s.chain()
+		if reason != "" {
+			return false, cannotTune(reason)
+		}
+		t, err := dtmc.Tune(config, o)
+		var cannot dtmc.NotApplicable
+		switch {
+		case errors.As(err, &cannot):
+			return false, cannotTune(cannot.Reason)
+		case errors.Is(err, dtmc.ErrSlowMixing), errors.Is(err, dtmc.ErrTooLarge):
+			return false, cannotTune(err.Error())
+		case err != nil:
+			return false, err
+		}
+		for _, i := range which {
+			changed = changed || models[i].B[0] != t.Best.B[i]
+			models[i].B = Threshold{t.Best.B[i]}
+		}
+		return changed, nil
+	}
+	peersOnly := len(free) == len(models)-1 && !slices.Contains(free, s.home) && slices.Equal(models[s.home].B, Threshold{1})
+	switch {
+	case len(free) == len(models) && len(free) > 1:
+		_, err := search(dtmc.TuneOptions{Search: dtmc.SearchAll}, free)
+		return models, err
+	case peersOnly:
+		_, err := search(dtmc.TuneOptions{Search: dtmc.SearchPeers}, free)
+		return models, err
+	}
+	for range tuneRounds {
+		moved := false
+		for _, i := range free {
+			changed, err := search(dtmc.TuneOptions{Search: dtmc.SearchOne, Model: i}, []int{i})
+			if err != nil {
+				return nil, err
+			}
+			moved = moved || changed
+		}
+		if !moved || len(free) == 1 {
+			break
+		}
+	}
+	return models, nil
+}
+
+func cannotTune(reason string) error {
+	return dtmc.NotApplicable{Reason: `B = "tuned" asks the chain for the best B, and it has none to give: ` + reason}
 }

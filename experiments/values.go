@@ -13,6 +13,14 @@ import (
 // live, the last one beyond. One entry does not depend on the load.
 type Threshold []int
 
+// Tuned stands for the threshold that the chain finds best.
+var Tuned = Threshold{0}
+
+const tunedWord = "tuned"
+
+// IsTuned reports whether the threshold is Tuned.
+func (t Threshold) IsTuned() bool { return len(t) == 1 && t[0] == 0 }
+
 // Setting is one resolved key of an experiment. Value has the Go type that its
 // key's kind names.
 type Setting struct {
@@ -40,6 +48,9 @@ func tomlText(v any) string {
 	case Classes:
 		return tomlList(v)
 	case Threshold:
+		if v.IsTuned() {
+			return strconv.Quote(tunedWord)
+		}
 		if len(v) == 1 {
 			return strconv.Itoa(v[0])
 		}
@@ -83,7 +94,9 @@ func jsonValue(v any) []byte {
 	case Classes:
 		return typed.json()
 	case Threshold:
-		if len(typed) == 1 {
+		if typed.IsTuned() {
+			v = tunedWord
+		} else if len(typed) == 1 {
 			v = typed[0]
 		}
 	}

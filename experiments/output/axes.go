@@ -119,7 +119,7 @@ func number(s experiments.Setting) (float64, bool) {
 	case experiments.Length:
 		return x.Mean(), true
 	case experiments.Threshold:
-		return float64(x[0]), len(x) == 1
+		return float64(x[0]), len(x) == 1 && !x.IsTuned()
 	}
 	return 0, false
 }
