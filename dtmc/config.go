@@ -48,9 +48,9 @@ type Model struct {
 	Time       steptime.StepTime // length of a step
 	MaxRunning int               // most requests in one step; 0 = no limit
 
-	// ChunkTokens is the most rows of one step; 0 = no limit. The chain takes
-	// more rows as one step that lasts as long as the extra ones make all of its
-	// chunks last.
+	// ChunkTokens is the most rows of one step; 0 = no limit. A request that
+	// feeds more takes several steps; so many rows of several requests are one
+	// step of the chain, as long as those of their chunks together.
 	ChunkTokens int
 }
 

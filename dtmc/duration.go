@@ -24,6 +24,7 @@ type durations struct {
 	steps     [][][]stepLaw // by model, requests that go on, requests that came
 	toldApart []bool        // by model
 	mean      [][]int64     // by model and batch; [0] unused
+	decodeNs  []float64     // longest step in which every request feeds one row
 }
 
 const (
@@ -38,7 +39,7 @@ const (
 
 func newDurations(c *Config, v *visits) (*durations, error) {
 	k := len(c.Models)
-	d := &durations{steps: make([][][]stepLaw, k), toldApart: make([]bool, k), mean: make([][]int64, k)}
+	d := &durations{steps: make([][][]stepLaw, k), toldApart: make([]bool, k), mean: make([][]int64, k), decodeNs: make([]float64, k)}
 	for m := range k {
 		t := timer{c: c, model: m, contextTokens: c.contextTokens()}
 		most := c.maxBatch(m)
@@ -52,6 +53,7 @@ func newDurations(c *Config, v *visits) (*durations, error) {
 		d.mean[m] = make([]int64, most+1)
 		for b := 1; b <= most; b++ {
 			mixes[0][b] = t.law(b, 0, mixed[b])
+			d.decodeNs[m] = max(d.decodeNs[m], t.ns(b, b))
 			d.mean[m][b] = int64(math.Round(mixes[0][b].meanNs))
 		}
 		if stay > 0 && most == c.Users && most <= apartUsers {
@@ -82,11 +84,10 @@ func (t *timer) ns(requests, rows int) float64 {
 	if t.c.Models[t.model].ChunkTokens == 0 || rows <= chunk {
 		return t.stepNs(requests, rows)
 	}
-	// Every further step of the chunks serves the others too, as one that the
-	// chain counts does: so it adds what its rows add to such a step.
+	// Where prefills queue up for chunks, hardly anything else rides along: every
+	// chunk pays for a whole step.
 	further := (rows - 1) / chunk
-	decode := t.stepNs(requests, requests)
-	return float64(further)*(t.stepNs(requests, chunk)-decode) + t.stepNs(requests, max(requests, rows-further*chunk))
+	return float64(further)*t.stepNs(requests, chunk) + t.stepNs(1, rows-further*chunk)
 }
 
 func (t *timer) stepNs(requests, rows int) float64 {

@@ -77,13 +77,6 @@ type ahead struct {
 	left   [maxModels]left // of models in flight
 }
 
-// left is floor quanta of work, or one more with probability above; a step with
-// none left has ended.
-type left struct {
-	floor int
-	above float64
-}
-
 // ends is the chance that the step is over.
 func (r left) ends() float64 {
 	if r.floor > 0 {
@@ -92,51 +85,35 @@ func (r left) ends() float64 {
 	return 1 - r.above
 }
 
-// wholeWork is how far a rest of work may be from whole quanta and still be
-// called whole: it is a product of a few factors.
-const wholeWork = 1e-9
-
 // ahead looks at the models in flight: the same ones until the next completion,
 // so that the work of each shrinks at one pace.
 func (c *chain) ahead(key uint64) (a ahead) {
 	l := &c.layout
-	if c.stretch == nil {
-		least := math.MaxInt
-		for m := range l.models {
-			if l.inFlight[m].get(key) > 0 {
-				a.left[m].floor = l.remaining[m].get(key)
-				least = min(least, a.left[m].floor)
-			}
-		}
-		for m := range l.models {
-			a.left[m].floor -= least // of no meaning for idle models
-		}
-		a.quanta = float64(least)
-		return a
-	}
 	busy := 0
+	a.quanta = math.Inf(1)
 	for m := range l.models {
 		if l.inFlight[m].get(key) > 0 {
 			busy |= 1 << m
 		}
 	}
-	a.quanta = math.Inf(1)
 	for m := range l.models {
 		if busy>>m&1 != 0 {
-			a.quanta = min(a.quanta, float64(l.remaining[m].get(key))*c.stretch[m][busy])
+			a.quanta = min(a.quanta, float64(l.remaining[m].get(key))*c.pace(m, busy))
 		}
 	}
 	for m := range l.models {
 		if busy>>m&1 != 0 {
-			rest := float64(l.remaining[m].get(key)) - a.quanta/c.stretch[m][busy]
-			whole := math.Floor(rest + wholeWork)
-			a.left[m] = left{int(whole), max(0, rest-whole)}
-			if a.left[m].above < wholeWork {
-				a.left[m].above = 0
-			}
+			a.left[m] = c.quanta.grid(m, float64(l.remaining[m].get(key))-a.quanta/c.pace(m, busy))
 		}
 	}
 	return a
+}
+
+func (c *chain) pace(m, busy int) float64 {
+	if c.stretch == nil {
+		return 1
+	}
+	return c.stretch[m][busy]
 }
 
 // stretches tabulates by how much the work of each model takes longer, by the
@@ -199,7 +176,7 @@ func (c *chain) pass(m int, next *ahead, ending [][]split, last int, key uint64,
 		rest := next.left[m]
 		key = l.remaining[m].clear(key)
 		if rest.above > 0 {
-			c.pass(m+1, next, ending, last, key|l.remaining[m].add(rest.floor+1), p*rest.above)
+			c.pass(m+1, next, ending, last, key|l.remaining[m].add(rest.floor+rest.step), p*rest.above)
 			p *= 1 - rest.above
 		}
 		if rest.floor > 0 {

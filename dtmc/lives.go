@@ -3,7 +3,6 @@ package dtmc
 // A life follows one request of a closed system from its prompt to its end,
 // token by token, by the matrix alone: it ends with its last visible token.
 type life struct {
-	come  [][]float64 // expected arrivals from elsewhere, by model and tokens written
 	leave [][]float64 // expected departures, by model and tokens written after them
 	first [][]float64 // chance of the first arrival, by model and tokens written
 }
@@ -13,13 +12,11 @@ func newLife(c *Config) *life {
 	k, output := len(m.stay), c.OutputTokens
 	l := &life{}
 	for range k {
-		l.come = append(l.come, make([]float64, output+1))
 		l.leave = append(l.leave, make([]float64, output+1))
 		l.first = append(l.first, make([]float64, output+1))
 	}
-	walk(m, output, func(from, to, written int, p float64) float64 {
+	walk(m, output, func(from, _, written int, p float64) float64 {
 		l.leave[from][written] += p
-		l.come[to][written] += p
 		return p
 	})
 	for i := range k {
@@ -72,47 +69,61 @@ func walk(m *moves, output int, moved func(from, to, written int, p float64) flo
 
 // closedLaws finds the rows of first steps where requests end: those of first
 // visits, which read the prompt, and those of later ones, of which only such
-// count as fit into a life.
+// count as fit into a life. More rows than a chunk take several steps.
 func (v *visits) closedLaws(c *Config) {
 	endless, l := endlessMoves(c), newLife(c)
 	for i := range v.laws {
-		if v.share[i] == 0 || v.stay[i] == 1 {
-			continue
-		}
+		chunk := c.Models[i].ChunkTokens
 		law := &rowLaw{p: make([]float64, c.PromptTokens+c.OutputTokens+1)}
-		total := 0.0
+		arrivals, further := 0.0, 0.0
 		add := func(rows int, weight float64) {
+			arrivals += weight
+			for chunk > 0 && rows > chunk {
+				law.p[chunk] += weight
+				further += weight
+				rows -= chunk
+			}
 			law.p[rows] += weight
-			total += weight
 		}
 		if i == c.Home {
 			add(c.PromptTokens, 1)
 			v.prefill[i] = float64(c.PromptTokens)
 		}
 		for written, p := range l.first[i] {
-			add(c.PromptTokens+written, p)
-			v.prefill[i] += p * float64(c.PromptTokens+written)
+			if p > 0 {
+				add(c.PromptTokens+written, p)
+				v.prefill[i] += p * float64(c.PromptTokens+written)
+			}
 		}
 		if endless.stay[i] < 1 {
-			left := 0.0
-			by := make([]float64, c.OutputTokens+1) // departures up to so many tokens
-			for written, p := range l.leave[i] {
-				left += p
-				by[written] = left
-			}
-			own := endless.written[i]
-			for rows, p := range gapLaw(endless, i, 0).p {
-				if last := c.OutputTokens - 1 - (rows - own); last >= 0 && p > 0 {
-					add(rows, p*by[last])
-				}
-			}
+			l.laterVisits(c, endless, i, add)
 		}
-		mean := 0.0
+		if arrivals == 0 {
+			continue
+		}
 		for rows := range law.p {
-			law.p[rows] /= total
-			mean += law.p[rows] * float64(rows)
+			law.p[rows] /= arrivals + further
 		}
 		v.laws[i] = law
-		v.rows[i] = v.stay[i] + (1-v.stay[i])*mean
+		if further > 0 {
+			perArrival := further / arrivals
+			v.chunk(i, perArrival/(perArrival+1/(1-v.stay[i])))
+		}
+	}
+}
+
+// laterVisits adds the arrivals at a model that a request has left before, with
+// what is written in between.
+func (l *life) laterVisits(c *Config, endless *moves, i int, add func(rows int, weight float64)) {
+	left := 0.0
+	by := make([]float64, c.OutputTokens+1) // departures up to so many tokens
+	for written, p := range l.leave[i] {
+		left += p
+		by[written] = left
+	}
+	for rows, p := range gapLaw(endless, i, 0).p {
+		if last := c.OutputTokens - 1 - (rows - endless.written[i]); last >= 0 && p > 0 && by[last] > 0 {
+			add(rows, p*by[last])
+		}
 	}
 }

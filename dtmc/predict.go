@@ -103,7 +103,7 @@ func (p *predictor) setQuantum(quantumNs int64) error {
 	for m := range k {
 		c.maxBatch[m] = p.cfg.maxBatch(m)
 	}
-	c.quanta = newQuanta(p.durations.steps, quantumNs)
+	c.quanta = newQuanta(p.durations, quantumNs, p.cfg.Closed)
 	c.toldApart = p.durations.toldApart
 	c.stretch = stretches(p.cfg.Interference)
 	var err error

@@ -116,9 +116,10 @@ func (w *rowLaw) certain() (rows int, ok bool) {
 // atom is a number of rows, the mean of a group, with the group's probability.
 type atom struct{ p, rows float64 }
 
-// lawAtoms is how many groups of equal probability stand for a sum. Step times
-// are straight between a few kinks, so that only groups with a kink inside are
-// not exact.
+// lawAtoms is how many groups stand for a sum, alike in the mean of their shares
+// of probability and of rows, so that neither the usual nor the rare long ones
+// share few groups. Step times are straight between a few kinks, so that only
+// groups with a kink inside are not exact.
 const lawAtoms = 48
 
 const (
@@ -167,7 +168,7 @@ func (w *rowLaw) sums(most int) [][]atom {
 			}
 		}
 		sum = fft.Sequence(sum, power)
-		out[f] = group(sum, step, 1/float64(points))
+		out[f] = group(sum, step, 1/float64(points), mean*float64(f))
 	}
 	return out
 }
@@ -185,18 +186,20 @@ func spreadOver(grid []complex128, at, p float64) {
 }
 
 // group cuts a distribution into atoms.
-func group(dist []complex128, step, scale float64) []atom {
+func group(dist []complex128, step, scale, mean float64) []atom {
 	var out []atom
-	var p, rows, done float64
+	var p, rows, done, doneRows float64
 	for i, x := range dist {
 		q := max(0, real(x)*scale)
 		p += q
 		rows += q * float64(i) * step
-		if done+p >= float64(len(out)+1)/lawAtoms && len(out) < lawAtoms-1 || i == len(dist)-1 {
+		share := (done + p + (doneRows+rows)/mean) / 2
+		if share >= float64(len(out)+1)/lawAtoms && len(out) < lawAtoms-1 || i == len(dist)-1 {
 			if p > 0 {
 				out = append(out, atom{p, rows / p})
 			}
 			done += p
+			doneRows += rows
 			p, rows = 0, 0
 		}
 	}

@@ -51,6 +51,7 @@ type moves struct {
 	to      [][]float64 // it comes to a model and feeds what it has not seen there
 	written []int       // visible tokens of a step that leaves the model: 0 or 1
 	ends    []float64   // its request ends and the next one comes to home, by model
+	again   []float64   // it fed a chunk that was not the last and writes nothing, by model
 }
 
 // newMoves lets requests of a closed system end: to[home] then includes the next
@@ -72,8 +73,21 @@ func newMoves(c *Config) *moves {
 			to[m.home] += ends
 		}
 		m.ends = append(m.ends, ends)
+		m.again = append(m.again, 0)
 	}
 	return m
+}
+
+// chunk lets that share of the steps of model i feed a chunk that is not the
+// last: the request comes to the same model again.
+func (m *moves) chunk(i int, share float64) {
+	m.stay[i] *= 1 - share
+	m.ends[i] *= 1 - share
+	for j := range m.to[i] {
+		m.to[i][j] *= 1 - share
+	}
+	m.to[i][i] += share
+	m.again[i] = share
 }
 
 func endlessMoves(c *Config) *moves {
@@ -129,6 +143,9 @@ func newVisits(c *Config) visits {
 		laws:       make([]*rowLaw, k),
 		prefill:    make([]float64, k),
 	}
+	if c.Closed {
+		v.closedLaws(c)
+	}
 	matrix := v.matrix()
 	class := closedClasses(matrix, c.Home)[0]
 	dense := make([]float64, len(class)*len(class))
@@ -142,23 +159,27 @@ func newVisits(c *Config) visits {
 	}
 	total := 0.0
 	for i := range k {
-		v.tokens[i] = 1
+		v.tokens[i] = 1 - v.again[i]
 		if i == c.Home && !c.RoutedKept {
-			v.tokens[i] = c.Routing[i][i]
+			v.tokens[i] *= c.Routing[i][i]
 		}
 		v.tokenShare[i] = v.share[i] * v.tokens[i]
 		total += v.tokenShare[i]
 	}
 	for i := range k {
 		v.rows[i] = 1
-		if begins := 1 - v.stay[i]; v.share[i] > 0 && begins > 0 && !c.Closed {
+		v.tokenShare[i] /= total
+		begins := 1 - v.stay[i]
+		if v.share[i] == 0 || begins == 0 {
+			continue
+		}
+		if c.Closed {
+			mean, _ := v.laws[i].moments()
+			v.rows[i] = v.stay[i] + begins*mean
+		} else {
 			v.rows[i] = total / v.share[i]
 			v.laws[i] = gapLaw(v.moves, i, (v.rows[i]-v.stay[i])/begins)
 		}
-		v.tokenShare[i] /= total
-	}
-	if c.Closed {
-		v.closedLaws(c)
 	}
 	return v
 }

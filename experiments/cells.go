@@ -235,6 +235,11 @@ func cells(p *Plan) []Cell {
 
 // checkPlot refuses hints that name nothing.
 func (d *document) checkPlot(p *Plan) {
+	for _, hint := range []*string{&p.Plot.X, &p.Plot.Series, &p.Plot.Facet} {
+		if d.origin[*hint].fromSet {
+			*hint = "" // --set took the key out of the sweep, and with it the axis
+		}
+	}
 	axes := append(slices.Clone(p.Swept), "system", "on")
 	for _, hint := range []struct{ path, value string }{
 		{"plot.x", p.Plot.X}, {"plot.series", p.Plot.Series}, {"plot.facet", p.Plot.Facet},

@@ -65,8 +65,9 @@ func (s *setup) chain() (config dtmc.Config, reason string) {
 		config.Models = append(config.Models, dtmc.Model{Name: m.Name, Time: s.times[i], MaxRunning: m.MaxRunning, ChunkTokens: m.ChunkTokens})
 	}
 	switch a := s.algorithm.(type) {
+	case *algorithms.Bursty:
+		return config, "the chain has geometric gaps between hand-offs, independent of each other: simulate bursty ones"
 	case algorithms.MatrixSource:
-		// Of gaps that are not geometric the chain sees the mean only.
 		config.Routing = a.RoutingMatrix()
 	case algorithms.Never:
 		for i := range config.Models {
@@ -75,7 +76,7 @@ func (s *setup) chain() (config dtmc.Config, reason string) {
 			config.Routing = append(config.Routing, row)
 		}
 	default:
-		return config, "the chain needs a routing matrix, and " + a.Name() + " decides from signals of real models"
+		return config, "the chain needs a routing matrix, and " + a.Name() + " states none"
 	}
 	return config, ""
 }

@@ -53,11 +53,11 @@ func TestWhatAPlaceCannotShow(t *testing.T) {
 		want      [2]string // reasons of the chain and the simulator; "" runs
 	}{
 		{"steady", pair, nil, [2]string{}},
-		{"bursty", bursty, nil, [2]string{}},
-		{"closed", pair, []string{"workload.kind=closed"}, [2]string{"never end", ""}},
+		{"bursty", bursty, nil, [2]string{"geometric gaps", ""}},
+		{"closed", pair, []string{"workload.kind=closed"}, [2]string{}},
 		{"hand-off", pair, []string{"handoff.ms=1"}, [2]string{"hand-off", ""}},
 		{"delay", pair, []string{"scheduler.max_delay_ms=50"}, [2]string{"MaxDelay", ""}},
-		{"signals", citer, nil, [2]string{"citer decides from signals", "citer reads"}},
+		{"signals", citer, nil, [2]string{"citer states none", "citer reads"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, _ := evaluated(t, c.src, c.set...)

@@ -71,6 +71,17 @@ func (r *Results) Failures() int {
 	return n
 }
 
+// NothingApplies returns the reason of the first cell if no place could show
+// any cell, else "".
+func (r *Results) NothingApplies() string {
+	for _, record := range r.Records {
+		if record.Status != StatusNotApplicable {
+			return ""
+		}
+	}
+	return r.Records[0].Reason
+}
+
 // JSON writes cell i as one line of JSON, the newline left out.
 func (r *Results) JSON(i int) []byte {
 	c, record := r.Plan.Cells[i], r.Records[i]

@@ -92,12 +92,19 @@ func (w *world) ended(id scheduler.RequestID, aborted bool) {
 	rec.over = true
 	w.load.open--
 	w.rec.Ended(&rec.times, w.nowNs, aborted)
-	user, turn := int(rec.user), int(rec.turn)
+	user, turn, atNs := int(rec.user), int(rec.turn), w.nowNs
+	if aborted && rec.times.ArrivedNs == w.nowNs {
+		atNs += backOffNs // refused at the door: without a pause time would stand still
+	}
 	w.load.forget()
 	if w.cfg.Workload.Kind == Closed {
-		w.arriveNext(user, turn+1)
+		w.arriveNext(user, turn+1, atNs)
 	}
 }
+
+// backOffNs is how long a closed user waits after a refusal: the least that an
+// HTTP server can ask for by Retry-After, in whole seconds.
+const backOffNs = 1_000_000_000
 
 func (w *world) firstArrivals() {
 	switch w.cfg.Workload.Kind {
@@ -112,7 +119,7 @@ func (w *world) firstArrivals() {
 		w.announce()
 	default:
 		for u := range w.cfg.Workload.Users {
-			w.arriveNext(u, 0)
+			w.arriveNext(u, 0, w.nowNs)
 		}
 	}
 }
@@ -134,14 +141,18 @@ func (w *world) arriveOpen() *scheduler.Arrival {
 	return w.load.arrival(scheduler.RequestID(r.Index+1), r)
 }
 
-// arriveNext lets a user's next request arrive at this instant.
-func (w *world) arriveNext(user, turn int) {
-	a, ok := w.load.next(user, turn, w.nowNs)
+// arriveNext lets a user's next request arrive.
+func (w *world) arriveNext(user, turn int, atNs int64) {
+	a, ok := w.load.next(user, turn, atNs)
 	if !ok {
 		return
 	}
-	w.inbox = append(w.inbox, due{model: w.home(a.Seed), from: outside, event: scheduler.Event{
-		Kind: scheduler.Arrived, AtNs: w.nowNs, Arrival: a}})
+	ev := scheduler.Event{Kind: scheduler.Arrived, AtNs: atNs, Arrival: a}
+	if atNs > w.nowNs {
+		w.clock.set(w.home(a.Seed), outside, ev)
+		return
+	}
+	w.inbox = append(w.inbox, due{model: w.home(a.Seed), from: outside, event: ev})
 }
 
 func (w *world) result() *Result {

@@ -181,3 +181,16 @@ func TestRefusesWhatCannotRun(t *testing.T) {
 		}
 	}
 }
+
+// A user who is refused comes back after a pause, so time goes on however small
+// the queue is.
+func TestRefusedUsersComeBack(t *testing.T) {
+	cfg := Config{Models: models(linear{10 * msNs, 0}), Algorithm: algorithms.Never{}, Rule: scheduler.Eager{}, Thresholds: scheduler.Thresholds{{1}},
+		Workload: Workload{Kind: Closed, Users: 6, PromptMin: 10, PromptMax: 10, OutputMin: 10, OutputMax: 10, DurationNs: 100e9}, QueueLimit: 1}
+	cfg.Models[0].MaxRunning = 1
+	r := run(t, cfg)
+	// Two users are served in turn, ten requests a second; four are refused about once a second.
+	if r.Requests < 900 || r.Requests > 1000 || r.Aborted < 250 || r.Aborted > 420 {
+		t.Errorf("%d requests served, %d refused in 100 s", r.Requests, r.Aborted)
+	}
+}

@@ -186,6 +186,9 @@ func (o *runOptions) print(out io.Writer, results *experiments.Results) error {
 }
 
 func failures(results *experiments.Results, out string) error {
+	if reason := results.NothingApplies(); reason != "" {
+		return &usageError{fmt.Errorf("nothing that was asked can be shown: %s", reason)}
+	}
 	n := results.Failures()
 	if n == 0 {
 		return nil
