@@ -207,6 +207,8 @@ func (v *view) axisName(path string) string {
 		return "arrivals (request/s)"
 	case "workload.arrival_cv":
 		return "CV of the gaps between arrivals"
+	case "colocation.factor":
+		return "co-location factor"
 	case bySystem:
 		return "system"
 	}
