@@ -283,8 +283,8 @@ func (v *view) cells() *report.Table {
 	}
 	t.Columns = append(t.Columns, report.Column{Name: "system", Key: true}, report.Column{Name: "on", Key: true})
 	var shown []int
-	for _, name := range cellFigures {
-		if f := v.figure(name); v.observed(f) {
+	for _, name := range append(cellFigures[:len(cellFigures):len(cellFigures)], v.results.Figures[v.y].Name) {
+		if f := v.figure(name); v.observed(f) && !slices.Contains(shown, f) {
 			shown = append(shown, f)
 			t.Columns = append(t.Columns, report.Column{Name: v.results.Figures[f].Column, Number: true})
 		}
