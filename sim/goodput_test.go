@@ -72,7 +72,7 @@ func (d *diary) figures(w *Workload, seed uint64, class int) (ttft, tpot, itl, e
 // recorder, for all requests and for each class.
 func TestFiguresAgainstADiary(t *testing.T) {
 	for name, w := range openKinds() {
-		w.Mix.Classes[1].Limits = workload.Limits{TTFTMs: 35}
+		w.Mix.Classes[1].Limits = workload.Limits{TTFTMs: 40, TPOTMs: 8}
 		cfg := openPair(t, w)
 		d := &diary{map[scheduler.RequestID]int64{}, map[scheduler.RequestID][]int64{}, map[scheduler.RequestID]int64{}}
 		cfg.Observer = d
