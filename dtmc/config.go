@@ -85,9 +85,12 @@ type Config struct {
 	// others in flight multiply. nil = none. The diagonal is not read.
 	Interference [][]float64
 
-	// PromptTokens + OutputTokens/2 is the context of every request, tokens: the
-	// mean over a request's life.
 	PromptTokens, OutputTokens int
+
+	// ContextTokens is the context with which every request counts for step
+	// times, the mean over time; 0 = PromptTokens + OutputTokens/2, right where
+	// all outputs are equally long.
+	ContextTokens int
 
 	// Closed lets every visible token end its request with probability
 	// 1/OutputTokens. The user's next request then enters at home, where its
@@ -116,8 +119,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("dtmc: Users is %d: want at least 1", c.Users)
 	case c.Rule == nil:
 		return errors.New("dtmc: Rule is nil: give one, e.g. scheduler.Delayed{}")
-	case c.PromptTokens < 0 || c.OutputTokens < 0:
-		return fmt.Errorf("dtmc: PromptTokens %d, OutputTokens %d: want at least 0", c.PromptTokens, c.OutputTokens)
+	case c.PromptTokens < 0 || c.OutputTokens < 0 || c.ContextTokens < 0:
+		return fmt.Errorf("dtmc: PromptTokens %d, OutputTokens %d, ContextTokens %d: want at least 0", c.PromptTokens, c.OutputTokens, c.ContextTokens)
 	case c.Closed && c.OutputTokens < 1:
 		return fmt.Errorf("dtmc: OutputTokens is %d: requests of a closed system end, so want at least 1", c.OutputTokens)
 	case c.Closed && c.PromptTokens < 1:
