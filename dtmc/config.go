@@ -14,6 +14,9 @@ import (
 // holds no more models than this anyway.
 const maxModels = 8
 
+// maxStations also counts the ways between models: all of four models.
+const maxStations = 16
+
 // defaultMaxStates and transitionsPerState keep one solve below about half a
 // gibibyte (24 bytes a transition) and half a minute.
 const (
@@ -72,16 +75,22 @@ type Config struct {
 	Users      int
 	Rule       scheduler.Rule
 	Thresholds scheduler.Thresholds // nil = 1 for every model
-	HandoffNs  int64                // must be 0, see NotApplicable
+
+	// HandoffNs is how long a request is under way between two models, at most
+	// the shortest step of any model that hands off.
+	HandoffNs int64
 
 	// Interference[i][j], at least 1, is how many times longer the work of a step
 	// of model i takes while a step of model j is in flight; the factors of all
 	// others in flight multiply. nil = none. The diagonal is not read.
 	Interference [][]float64
 
-	// PromptTokens + OutputTokens/2 is the context of every request, tokens: the
-	// mean over a request's life.
 	PromptTokens, OutputTokens int
+
+	// ContextTokens is the context with which every request counts for step
+	// times, the mean over time; 0 = PromptTokens + OutputTokens/2, right where
+	// all outputs are equally long.
+	ContextTokens int
 
 	// Closed lets every visible token end its request with probability
 	// 1/OutputTokens. The user's next request then enters at home, where its
@@ -110,8 +119,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("dtmc: Users is %d: want at least 1", c.Users)
 	case c.Rule == nil:
 		return errors.New("dtmc: Rule is nil: give one, e.g. scheduler.Delayed{}")
-	case c.PromptTokens < 0 || c.OutputTokens < 0:
-		return fmt.Errorf("dtmc: PromptTokens %d, OutputTokens %d: want at least 0", c.PromptTokens, c.OutputTokens)
+	case c.PromptTokens < 0 || c.OutputTokens < 0 || c.ContextTokens < 0:
+		return fmt.Errorf("dtmc: PromptTokens %d, OutputTokens %d, ContextTokens %d: want at least 0", c.PromptTokens, c.OutputTokens, c.ContextTokens)
 	case c.Closed && c.OutputTokens < 1:
 		return fmt.Errorf("dtmc: OutputTokens is %d: requests of a closed system end, so want at least 1", c.OutputTokens)
 	case c.Closed && c.PromptTokens < 1:
@@ -119,7 +128,7 @@ func (c *Config) validate() error {
 	case c.QuantumNs < 0:
 		return fmt.Errorf("dtmc: QuantumNs is %d: want 0 (chosen) or more", c.QuantumNs)
 	case c.HandoffNs < 0:
-		return fmt.Errorf("dtmc: HandoffNs is %d: want 0", c.HandoffNs)
+		return fmt.Errorf("dtmc: HandoffNs is %d: want at least 0", c.HandoffNs)
 	case c.MaxStates < 0:
 		return fmt.Errorf("dtmc: MaxStates is %d: want 0 (default) or more", c.MaxStates)
 	}
@@ -192,8 +201,9 @@ func validateInterference(factors [][]float64, k int) error {
 
 // applicable reports what the chain's state cannot express.
 func (c *Config) applicable() error {
-	if c.HandoffNs > 0 {
-		return NotApplicable{fmt.Sprintf("a hand-off of %d ns takes time, and the chain's state has no requests in transit; use the simulator", c.HandoffNs)}
+	k := len(c.Models)
+	if ways := k * (k - 1); c.HandoffNs > 0 && k+ways > maxStations {
+		return NotApplicable{fmt.Sprintf("hand-offs between %d models take time: the chain's state has room for %d ways; use the simulator", k, maxStations)}
 	}
 	maxDelayNs := int64(0)
 	switch r := c.Rule.(type) {

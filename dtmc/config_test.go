@@ -55,7 +55,7 @@ func TestNotApplicable(t *testing.T) {
 		name   string
 		change func(*Config)
 	}{
-		{"hand-off takes time", func(c *Config) { c.HandoffNs = 1 }},
+		{"hand-off longer than a step", func(c *Config) { c.HandoffNs = 4_000_001 }},
 		{"MaxDelay", func(c *Config) { c.Rule = scheduler.Delayed{MaxDelayNs: 1} }},
 		{"MaxDelay behind a pointer", func(c *Config) { c.Rule = &scheduler.Delayed{MaxDelayNs: 1} }},
 		{"two ends", func(c *Config) {

@@ -84,11 +84,17 @@ func (t *timer) ns(requests, rows int) float64 {
 	if t.c.Models[t.model].ChunkTokens == 0 || rows <= chunk {
 		return t.stepNs(requests, rows)
 	}
-	// Where prefills queue up for chunks, hardly anything else rides along: every
-	// chunk pays for a whole step.
+	decode := t.stepNs(requests, requests)
 	further := (rows - 1) / chunk
-	return float64(further)*t.stepNs(requests, chunk) + t.stepNs(1, rows-further*chunk)
+	return float64(further)*(t.stepNs(requests, chunk)-ridesAlong*decode) + t.stepNs(1, rows-further*chunk)
 }
+
+// ridesAlong is the part of a decode step by which a further chunk is cheaper
+// because others write a token in it, which the chain gives a step of its own.
+// Where prefills queue up there are few of them: of prompts of 2000 tokens with
+// 256 to 2048 of output, 0 was up to 3.0 % slower than the simulator, and 1 up to
+// 5.9 % faster.
+const ridesAlong = 0.25
 
 func (t *timer) stepNs(requests, rows int) float64 {
 	ns := t.c.Models[t.model].Time.Ns(requests, rows, requests*t.contextTokens)

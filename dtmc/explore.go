@@ -22,6 +22,7 @@ type chain struct {
 	inForce        []int
 	maxBatch       []int
 	toldApart      []bool
+	transit        *transit
 	stretch        [][]float64 // by model and set of models in flight; nil without interference
 	launches       [][]bool    // by model and ready requests; only for rules that take no turns
 	splits         [][][]split // by model and batch
@@ -74,7 +75,7 @@ func (c *chain) explore(other int) error {
 // pass, and what is left of each step in flight.
 type ahead struct {
 	quanta float64
-	left   [maxModels]left // of models in flight
+	left   [maxStations]left // of what is in flight
 }
 
 // ends is the chance that the step is over.
@@ -91,29 +92,36 @@ func (c *chain) ahead(key uint64) (a ahead) {
 	l := &c.layout
 	busy := 0
 	a.quanta = math.Inf(1)
-	for m := range l.models {
+	for m := range l.stations() {
 		if l.inFlight[m].get(key) > 0 {
 			busy |= 1 << m
 		}
 	}
-	for m := range l.models {
+	for m := range l.stations() {
 		if busy>>m&1 != 0 {
 			a.quanta = min(a.quanta, float64(l.remaining[m].get(key))*c.pace(m, busy))
 		}
 	}
-	for m := range l.models {
-		if busy>>m&1 != 0 {
-			a.left[m] = c.quanta.grid(m, float64(l.remaining[m].get(key))-a.quanta/c.pace(m, busy))
+	for m := range l.stations() {
+		if busy>>m&1 == 0 {
+			continue
+		}
+		rest := float64(l.remaining[m].get(key)) - a.quanta/c.pace(m, busy)
+		if m < l.models {
+			a.left[m] = c.quanta.grid(m, rest)
+		} else {
+			whole := math.Floor(rest + wholeWork)
+			a.left[m] = left{int(whole), 1, max(0, rest-whole)}
 		}
 	}
 	return a
 }
 
 func (c *chain) pace(m, busy int) float64 {
-	if c.stretch == nil {
+	if c.stretch == nil || m >= c.layout.models {
 		return 1
 	}
-	return c.stretch[m][busy]
+	return c.stretch[m][busy&(1<<c.layout.models-1)]
 }
 
 // stretches tabulates by how much the work of each model takes longer, by the
@@ -161,14 +169,14 @@ func alike(stretch [][]float64) bool {
 // every step that ends then scatters its requests, and the rule decides.
 func (c *chain) expand(key uint64) {
 	next := c.ahead(key)
-	var ending [maxModels][]split
+	var ending [maxStations][]split
 	c.pass(0, &next, ending[:0], -1, key, 1)
 }
 
 // pass lets time pass for the models from m on; last has ended so far.
 func (c *chain) pass(m int, next *ahead, ending [][]split, last int, key uint64, p float64) {
 	l := &c.layout
-	for ; m < l.models; m++ {
+	for ; m < l.stations(); m++ {
 		b := l.inFlight[m].get(key)
 		if b == 0 {
 			continue
@@ -185,9 +193,11 @@ func (c *chain) pass(m int, next *ahead, ending [][]split, last int, key uint64,
 		}
 		key = l.inFlight[m].clear(key)
 		ending = append(ending, c.splits[m][b])
-		last = m
+		if m < l.models {
+			last = m
+		}
 	}
-	if c.turns {
+	if c.turns && last >= 0 {
 		key = l.last.clear(key) | l.last.add(last+1)
 	}
 	c.scatter(ending, key, p)
@@ -207,9 +217,39 @@ func (c *chain) scatter(ending [][]split, key uint64, p float64) {
 	}
 }
 
-// settle lets the rule decide for every idle model, from what it finds before
-// any of them starts, and starts those steps.
+// settle sends off what has just been handed over, then lets the rule decide.
 func (c *chain) settle(key uint64, p float64) {
+	if len(c.layout.ways) == 0 {
+		c.decide(key, p)
+		return
+	}
+	c.depart(0, key, p)
+}
+
+// depart puts what the ways from w on have just been given under way.
+func (c *chain) depart(w int, key uint64, p float64) {
+	l := &c.layout
+	for ; w < len(l.ways); w++ {
+		at := l.models + w
+		b := l.inFlight[at].get(key)
+		if b == 0 || l.remaining[at].get(key) > 0 {
+			continue
+		}
+		for _, x := range c.transit.lengths {
+			next := key | l.remaining[at].add(x.quanta)
+			if x.quanta == 0 { // there at once
+				next = l.inFlight[at].clear(key) + l.waiting[l.ways[w].to].add(b)
+			}
+			c.depart(w+1, next, p*x.p)
+		}
+		return
+	}
+	c.decide(key, p)
+}
+
+// decide lets the rule decide for every idle model, from what it finds before
+// any of them starts, and starts those steps.
+func (c *chain) decide(key uint64, p float64) {
 	l := &c.layout
 	var starting [maxModels]bool
 	some := false
@@ -227,7 +267,7 @@ func (c *chain) settle(key uint64, p float64) {
 		c.start(0, &starting, key, p)
 		return
 	}
-	for m := range l.models {
+	for m := range l.stations() {
 		if l.inFlight[m].get(key) > 0 {
 			c.reach(key, p)
 			return
@@ -238,6 +278,11 @@ func (c *chain) settle(key uint64, p float64) {
 
 func (c *chain) decideTurns(key uint64, starting *[maxModels]bool) bool {
 	l := &c.layout
+	for w := range l.ways { // whoever takes turns waits for what is under way
+		if l.inFlight[l.models+w].get(key) > 0 {
+			return false
+		}
+	}
 	for m := range l.models {
 		c.peers[m] = scheduler.PeerLoad{
 			Busy:  l.inFlight[m].get(key) > 0,

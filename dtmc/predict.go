@@ -76,6 +76,9 @@ func newPredictor(cfg *Config, budget int) (*predictor, error) {
 	if p.durations, err = newDurations(cfg, &p.visits); err != nil {
 		return nil, err
 	}
+	if err := p.durations.checkHandoff(cfg, p.visits.moves); err != nil {
+		return nil, err
+	}
 	quantumNs := cfg.QuantumNs
 	if quantumNs == 0 {
 		if quantumNs, err = p.chooseQuantum(budget); err != nil {
@@ -106,11 +109,12 @@ func (p *predictor) setQuantum(quantumNs int64) error {
 	c.quanta = newQuanta(p.durations, quantumNs, p.cfg.Closed)
 	c.toldApart = p.durations.toldApart
 	c.stretch = stretches(p.cfg.Interference)
+	c.transit = newTransit(p.cfg, p.visits.moves, quantumNs)
 	var err error
-	if c.layout, err = newLayout(k, c.users, c.quanta.largest, c.turns, c.toldApart); err != nil {
+	if c.layout, err = newLayout(k, c.users, c.quanta.largest, c.turns, c.toldApart, c.transit); err != nil {
 		return err
 	}
-	c.splits = newSplits(&c.layout, p.visits.moves, c.maxBatch, c.toldApart)
+	c.splits = newSplits(&c.layout, p.visits.moves, c.maxBatch, c.users, c.toldApart)
 	return nil
 }
 

@@ -50,7 +50,12 @@ func (q *quanta) grid(m int, work float64) left {
 	return left{int(whole) * unit, unit, above}
 }
 
-func (c *Config) contextTokens() int { return c.PromptTokens + c.OutputTokens/2 }
+func (c *Config) contextTokens() int {
+	if c.ContextTokens > 0 {
+		return c.ContextTokens
+	}
+	return c.PromptTokens + c.OutputTokens/2
+}
 
 // maxBatch is the largest batch that a step of model m can have.
 func (c *Config) maxBatch(m int) int {

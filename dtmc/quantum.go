@@ -27,6 +27,7 @@ const refinements = 3
 func (p *predictor) chooseQuantum(budget int) (int64, error) {
 	least, common := p.durations.shortest(), p.durations.divisor()
 	apace := alike(stretches(p.cfg.Interference))
+	common = greatest(common, p.cfg.HandoffNs)
 	if !apace {
 		common = 1 // work is rounded at every completion, so no unit is exact
 	}
@@ -44,6 +45,9 @@ func (p *predictor) chooseQuantum(budget int) (int64, error) {
 	// The remaining times of all busy models but the one that has just started
 	// vary, so the chain grows like a power of the number of quanta.
 	power := float64(max(p.visited()-1, 1))
+	if p.cfg.HandoffNs > 0 {
+		power++
+	}
 	if !apace || p.durations.vary() {
 		power++ // and so do the lengths of a step, or the rest of the one that goes on
 	}
@@ -133,15 +137,21 @@ func (p *predictor) visited() int {
 func (d *durations) shortest() int64 {
 	least := math.Inf(1)
 	for _, mixes := range d.steps {
-		for goOn, row := range mixes {
-			for came, s := range row {
-				if goOn+came > 0 {
-					least = min(least, s.leastNs())
-				}
+		least = min(least, shortestOf(mixes))
+	}
+	return int64(least)
+}
+
+func shortestOf(mixes [][]stepLaw) float64 {
+	least := math.Inf(1)
+	for goOn, row := range mixes {
+		for came := range row {
+			if goOn+came > 0 {
+				least = min(least, row[came].leastNs())
 			}
 		}
 	}
-	return int64(least)
+	return least
 }
 
 // divisor is the greatest common divisor of all step times; expected times that
@@ -154,11 +164,17 @@ func (d *durations) divisor() int64 {
 	for _, mixes := range d.steps {
 		for _, row := range mixes {
 			for _, s := range row {
-				for b := int64(s.meanNs); b != 0; {
-					g, b = b, g%b
-				}
+				g = greatest(g, int64(s.meanNs))
 			}
 		}
 	}
 	return g
+}
+
+// greatest is the greatest common divisor; 0 divides like nothing.
+func greatest(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }

@@ -11,15 +11,15 @@ type split struct {
 
 // newSplits lists the multinomial splits of every batch of every model. Where
 // requests are told apart, those that go on are counted as such.
-func newSplits(l *layout, m *moves, maxBatch []int, toldApart []bool) [][][]split {
-	all := make([][][]split, l.models)
-	for i := range all {
+func newSplits(l *layout, m *moves, maxBatch []int, users int, toldApart []bool) [][][]split {
+	all := make([][][]split, l.stations())
+	for i := range l.models {
 		all[i] = make([][]split, maxBatch[i]+1)
 		s := splitter{row: append(append([]float64(nil), m.to[i]...), m.stay[i])}
 		for j := range l.models {
-			s.one = append(s.one, l.waiting[j].add(1))
+			s.one = append(s.one, l.arrival(i, j))
 		}
-		s.one = append(s.one, s.one[i])
+		s.one = append(s.one, l.waiting[i].add(1))
 		if toldApart[i] {
 			s.one[l.models] += l.remaining[i].add(1)
 		}
@@ -29,7 +29,22 @@ func newSplits(l *layout, m *moves, maxBatch []int, toldApart []bool) [][][]spli
 			all[i][b] = s.kept()
 		}
 	}
+	for w, way := range l.ways {
+		for b := range users + 1 {
+			all[l.models+w] = append(all[l.models+w], []split{{l.waiting[way.to].add(b), 1}})
+		}
+	}
 	return all
+}
+
+// arrival is what one request that goes from a model to another adds to a state.
+func (l *layout) arrival(from, to int) uint64 {
+	for w, way := range l.ways {
+		if way.from == from && way.to == to {
+			return l.inFlight[l.models+w].add(1)
+		}
+	}
+	return l.waiting[to].add(1)
 }
 
 type splitter struct {

@@ -3,6 +3,7 @@ package dtmc
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
@@ -22,9 +23,9 @@ type TuneOptions struct {
 	Search Search
 	Model  int // for SearchOne
 
-	// Limits that a system must keep; 0 = none. In a steady system the vector
-	// with the highest throughput also keeps them best, so that they decide
-	// only how many users fit: see Table.
+	// Limits that a system must keep; 0 = none. Both are means over users that
+	// are alike, so that the vector with the highest throughput also keeps them
+	// best: they decide only how many users fit, see Tuning.MostUsers.
 	MinPerUserTokPerS float64
 	MaxMeanTPOTMs     float64
 
@@ -61,7 +62,8 @@ type Tuning struct {
 	Thresholds scheduler.Thresholds
 	Table      []Point // the best of each row; nil without TuneOptions.Table
 
-	// MostUsers is the largest row of Table that keeps the limits; 0 = none.
+	// MostUsers is the largest number of users in Table whose best vector keeps
+	// the limits; 0 = none. More than Config.Users were not tried.
 	MostUsers int
 }
 
@@ -176,18 +178,27 @@ func tuneUsers(cfg Config, opt *TuneOptions, budget int) (*Tuning, error) {
 	t.Gain = t.Best.ThroughputTokPerS/t.Base.ThroughputTokPerS - 1
 	t.WorstLoss = 1 - t.Worst.ThroughputTokPerS/t.Best.ThroughputTokPerS
 	t.Matters = t.Gain >= matteringGain
-	t.Verdict = t.verdict()
+	t.Verdict = t.verdict(&cfg)
 	t.Thresholds = scheduler.Thresholds{t.Best.B}
 	return t, nil
 }
 
-func (t *Tuning) verdict() string {
+func (t *Tuning) verdict(cfg *Config) string {
 	head := "B matters"
 	if !t.Matters {
 		head = "B hardly matters"
 	}
-	return fmt.Sprintf("%s: the best, %v, gains %.1f %% over B = 1; the worst tried, %v, loses %.1f %% against the best.",
-		head, t.Best.B, 100*t.Gain, t.Worst.B, 100*t.WorstLoss)
+	return fmt.Sprintf("%s: the best, %s, gains %.1f %% over B = 1; the worst tried, %s, loses %.1f %% against the best.",
+		head, cfg.vector(t.Best.B), 100*t.Gain, cfg.vector(t.Worst.B), 100*t.WorstLoss)
+}
+
+// vector writes thresholds with the names of their models.
+func (c *Config) vector(b []int) string {
+	parts := make([]string, len(b))
+	for m := range b {
+		parts[m] = fmt.Sprintf("%s = %d", c.names([][]int{{m}}), b[m])
+	}
+	return "B " + strings.Join(parts, ", ")
 }
 
 // lessThresholds orders vectors by their sum, then entry by entry.

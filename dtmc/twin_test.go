@@ -23,12 +23,18 @@ type twin struct {
 	ready    [][]int   // requests by who waited longest
 	unseen   [][]int   // rows, by request and model
 	lastRan  int
+	underway []handoff // by when they arrive
 
 	tokens  int64
 	steps   []int64
 	batches []int64
 	busyNs  []float64
 	waitNs  float64 // request-nanoseconds of waiting
+}
+
+type handoff struct {
+	atNs        float64
+	request, to int
 }
 
 type twinResult struct {
@@ -65,6 +71,9 @@ func newTwin(cfg *Config, seed uint64) *twin {
 
 func (t *twin) launch() {
 	k := len(t.ready)
+	if len(t.underway) > 0 && t.cfg.Rule.NeedsPeers() {
+		return
+	}
 	peers := make([]scheduler.PeerLoad, k)
 	for m := range k {
 		peers[m] = scheduler.PeerLoad{Busy: len(t.inFlight[m]) > 0, Ready: len(t.ready[m])}
@@ -115,6 +124,9 @@ func (t *twin) next() {
 			spanNs = min(spanNs, t.workNs[m]*stretch[m])
 		}
 	}
+	if len(t.underway) > 0 {
+		spanNs = min(spanNs, t.underway[0].atNs-t.nowNs)
+	}
 	t.nowNs += spanNs
 	arrivals := make([][]int, len(t.ready))
 	for m := range t.inFlight {
@@ -130,7 +142,11 @@ func (t *twin) next() {
 		t.batches[m] += int64(len(t.inFlight[m]))
 		for _, r := range t.inFlight[m] {
 			to := t.route(m)
-			arrivals[to] = append(arrivals[to], r)
+			if to == m || t.cfg.HandoffNs == 0 {
+				arrivals[to] = append(arrivals[to], r)
+			} else {
+				t.underway = append(t.underway, handoff{t.nowNs + float64(t.cfg.HandoffNs), r, to})
+			}
 			if m != t.cfg.Home || to == m || t.cfg.RoutedKept {
 				t.tokens++
 				for j := range t.unseen[r] {
@@ -140,6 +156,11 @@ func (t *twin) next() {
 		}
 		t.inFlight[m] = nil
 		t.lastRan = m
+	}
+	for len(t.underway) > 0 && t.underway[0].atNs <= t.nowNs+instantNs {
+		h := t.underway[0]
+		t.underway = t.underway[1:]
+		arrivals[h.to] = append(arrivals[h.to], h.request)
 	}
 	for m, come := range arrivals {
 		t.ready[m] = append(t.ready[m], come...)
@@ -230,6 +251,13 @@ func twinCells() map[string]Config {
 		uneven.Interference = [][]float64{{1, 1.25}, {1.7, 1}}
 		uneven.QuantumNs = 500_000
 		cells[fmt.Sprint("interference, unlike, B ", b)] = uneven
+	}
+	for i, rule := range rules {
+		for j, handoffNs := range []int64{500_000, 1e6, 4e6} {
+			slow := ratio427(.2, []float64{1, .35}[(i+j)%2], 6, 1, 3)
+			slow.HandoffNs, slow.Rule = handoffNs, rule
+			cells[fmt.Sprintf("hand-off of %d ns, %v", handoffNs, rule)] = slow
+		}
 	}
 	for _, rule := range rules {
 		three := Config{

@@ -36,12 +36,16 @@ type pairing struct {
 	leave, back  float64 // chance to leave home, and to return, a decision
 	bLarge       int
 	slow         [][]float64 // interference
+	handoffNs    int64
 }
 
 func (p pairing) String() string {
 	name := fmt.Sprintf("n=%d,p=%g,return=%g,B=%d", p.users, p.leave, p.back, p.bLarge)
 	if p.slow != nil {
 		name += fmt.Sprintf(",slow=%g,%g", p.slow[0][1], p.slow[1][0])
+	}
+	if p.handoffNs > 0 {
+		name += fmt.Sprintf(",handoff=%gms", float64(p.handoffNs)/1e6)
 	}
 	return name
 }
@@ -60,7 +64,7 @@ func (p pairing) predict(t testing.TB) float64 {
 	pred, err := dtmc.Predict(dtmc.Config{
 		Models:  []dtmc.Model{{Name: "small", Time: p.small, MaxRunning: 64}, {Name: "large", Time: p.large, MaxRunning: 64}},
 		Routing: p.rows(), Users: p.users, Rule: scheduler.Delayed{}, Thresholds: scheduler.Thresholds{{1, p.bLarge}},
-		PromptTokens: pairPrompt, OutputTokens: pairOutput, QuantumNs: p.quantumNs, Interference: p.slow,
+		PromptTokens: pairPrompt, OutputTokens: pairOutput, QuantumNs: p.quantumNs, Interference: p.slow, HandoffNs: p.handoffNs,
 	})
 	if err != nil {
 		t.Fatalf("%v: %v", p, err)
@@ -81,7 +85,7 @@ func (p pairing) simulate(t testing.TB) *sim.Result {
 	for durationNs := int64(1000e9); ; {
 		r, err := sim.Run(sim.Config{
 			Models: []sim.Model{model("small", p.small), model("large", p.large)}, Algorithm: alg,
-			Rule: scheduler.Delayed{}, Thresholds: scheduler.Thresholds{{1, p.bLarge}}, Seed: 1, Interference: p.slow,
+			Rule: scheduler.Delayed{}, Thresholds: scheduler.Thresholds{{1, p.bLarge}}, Seed: 1, Interference: p.slow, HandoffNs: p.handoffNs,
 			Workload: sim.Workload{Kind: sim.Steady, Users: p.users, PromptMin: pairPrompt, PromptMax: pairPrompt,
 				OutputMin: pairOutput, OutputMax: pairOutput, DurationNs: durationNs, WarmupNs: 20e9},
 		})

@@ -2,6 +2,8 @@ package experiments
 
 import (
 	"errors"
+	"fmt"
+	"math"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/dtmc"
@@ -40,15 +42,13 @@ func (s *setup) chain() (config dtmc.Config, reason string) {
 	case s.queryShare != nil:
 		return config, "the chain has no requests that stay at one model each"
 	}
-	switch {
-	case w.Kind != KindSteady && w.Kind != KindClosed:
+	if w.Kind != KindSteady && w.Kind != KindClosed {
 		return config, "the chain has a fixed number of requests: workload.kind steady or closed, not " + w.Kind
-	case len(w.Classes()) > 0:
-		return config, "the chain has requests of one kind: no workload.classes"
-	case w.Mix != nil && w.Mix.Prefix.Share > 0:
-		return config, "the chain reads all of every prompt: no workload.prefix"
-	case w.Kind == KindClosed && s.static:
-		return config, "the chain lets the next request in when one has ended, not when all have: workload.kind steady, or another system"
+	}
+	if w.Kind == KindClosed {
+		if reason := s.closedReason(); reason != "" {
+			return config, reason
+		}
 	}
 	config = dtmc.Config{
 		Home:         s.home,
@@ -62,6 +62,9 @@ func (s *setup) chain() (config dtmc.Config, reason string) {
 		OutputTokens: int(w.OutputTokens.Mean()),
 		Closed:       w.Kind == KindClosed,
 		QuantumNs:    ns(s.spec.DTMC.QuantumMs * 1e6),
+	}
+	if config.Closed {
+		config.ContextTokens = config.PromptTokens + meanProgress(w.OutputTokens)
 	}
 	for i, m := range s.models {
 		config.Models = append(config.Models, dtmc.Model{Name: m.Name, Time: s.times[i], MaxRunning: m.MaxRunning, ChunkTokens: m.ChunkTokens})
@@ -81,6 +84,43 @@ func (s *setup) chain() (config dtmc.Config, reason string) {
 		return config, "the chain needs a routing matrix, and " + a.Name() + " states none"
 	}
 	return config, ""
+}
+
+// closedReason says what of a closed workload the chain does not describe.
+func (s *setup) closedReason() string {
+	w := &s.spec.Workload
+	switch {
+	case s.static:
+		return "the chain lets the next request in when one has ended, not when all have: workload.kind steady, or another system"
+	case len(w.Classes()) > 0:
+		return "the chain has requests of one kind: no workload.classes"
+	case w.Mix != nil && w.Mix.Prefix.Share > 0 && s.spec.Scheduler.PrefixReuse:
+		return "the chain reads every prompt from its start: no workload.prefix, or scheduler.prefix_reuse = false"
+	case w.Concurrency > s.models[s.home].MaxRunning:
+		return fmt.Sprintf("the chain has no queue for admission: at most max_running of %s, %d users, not %d",
+			s.models[s.home].Name, s.models[s.home].MaxRunning, w.Concurrency)
+	}
+	most := w.PromptTokens.Max + w.OutputTokens.Max
+	for i := range s.models {
+		if m := &s.models[i]; w.Concurrency*(most+m.BlockTokens) > m.KVTokens {
+			return fmt.Sprintf("the chain has no KV pressure: %d users of up to %d tokens need not fit in kv_tokens of %s, %d",
+				w.Concurrency, most, m.Name, m.KVTokens)
+		}
+	}
+	return ""
+}
+
+// meanProgress is how many tokens a request that is under way has written, on
+// average over time: the longer an output, the longer it is counted.
+func meanProgress(output Length) int {
+	const parts = 1000
+	sum, squares := 0.0, 0.0
+	for i := range parts {
+		x := float64(output.Quantile((float64(i) + 0.5) / parts))
+		sum += x
+		squares += x * x
+	}
+	return int(math.Round(squares / sum / 2))
 }
 
 // predicted fills in what the chain knows.

@@ -141,12 +141,33 @@ func (o *tuneOptions) print(out io.Writer, p *experiments.Point, t *dtmc.Tuning)
 	fmt.Fprintf(out, "%sbest B: %s, %.1f tok/s\n", pointTitle(p), vector(models, t.Best.B), t.Best.ThroughputTokPerS)
 	fmt.Fprintf(out, "%s\n", t.Verdict)
 	if o.perUser > 0 || o.tpotMs > 0 {
-		fmt.Fprintf(out, "users that keep the limit: %d of %d\n", t.MostUsers, p.Spec.Workload.Concurrency)
+		fmt.Fprintln(out, o.fitting(models, t))
 	}
 	if o.table {
 		return errors.Join(printCurves(out, p, t), printOverLive(out, models, t))
 	}
 	return printCurves(out, p, t)
+}
+
+// fitting says how many users keep the limits, and with which thresholds.
+func (o *tuneOptions) fitting(models []experiments.Model, t *dtmc.Tuning) string {
+	limit := fmt.Sprintf("at most %g ms a token", o.tpotMs)
+	if o.tpotMs == 0 {
+		limit = fmt.Sprintf("at least %g tok/s a user", o.perUser)
+	} else if o.perUser > 0 {
+		limit += fmt.Sprintf(" and at least %g tok/s a user", o.perUser)
+	}
+	if t.MostUsers == 0 {
+		first := t.Table[0]
+		return fmt.Sprintf("%s: not even one user, who gets %.2f ms a token, %.2f tok/s", limit, first.MeanTPOTMs, first.PerUserTokPerS)
+	}
+	x := t.Table[t.MostUsers-1]
+	text := fmt.Sprintf("%s: %d users fit, with B %s: %.2f ms a token, %.2f tok/s a user, %.1f tok/s in all",
+		limit, x.Users, vector(models, x.B), x.MeanTPOTMs, x.PerUserTokPerS, x.ThroughputTokPerS)
+	if t.MostUsers == len(t.Table) {
+		text += "; more were not tried: raise workload.concurrency"
+	}
+	return text
 }
 
 // printOverLive shows the best thresholds by live requests, and as the lines
@@ -156,23 +177,26 @@ func printOverLive(out io.Writer, models []experiments.Model, t *dtmc.Tuning) er
 	for m := range models {
 		table.Columns = append(table.Columns, report.Column{Name: "B " + models[m].Name, Number: true})
 	}
-	table.Columns = append(table.Columns, report.Column{Name: "Throughput", Unit: "tok/s", Number: true})
+	table.Columns = append(table.Columns, report.Column{Name: "Throughput", Unit: "tok/s", Number: true},
+		report.Column{Name: "Per user", Unit: "tok/s", Number: true}, report.Column{Name: "TPOT", Unit: "ms", Number: true})
 	for _, x := range t.Table {
 		row := []string{fmt.Sprint(x.Users)}
 		for m := range models {
 			row = append(row, fmt.Sprint(x.B[m]))
 		}
-		table.Rows = append(table.Rows, append(row, fmt.Sprintf("%.1f", x.ThroughputTokPerS)))
+		table.Rows = append(table.Rows, append(row, fmt.Sprintf("%.1f", x.ThroughputTokPerS),
+			fmt.Sprintf("%.2f", x.PerUserTokPerS), fmt.Sprintf("%.2f", x.MeanTPOTMs)))
 	}
 	if err := printTable(out, &table); err != nil {
 		return err
 	}
+	fmt.Fprintln(out, "# by live requests, each line for its model's [[models]] table:")
 	for m := range models {
 		b := make(experiments.Threshold, len(t.Thresholds))
 		for live := range b {
 			b[live] = t.Thresholds[live][m]
 		}
-		fmt.Fprintf(out, "models.%s.B = %s\n", models[m].Name, experiments.Setting{Value: b}.Text())
+		fmt.Fprintf(out, "B = %s # %s\n", experiments.Setting{Value: b}.Text(), models[m].Name)
 	}
 	return nil
 }
@@ -211,27 +235,45 @@ func printCurves(out io.Writer, p *experiments.Point, t *dtmc.Tuning) error {
 func vector(models []experiments.Model, b []int) string {
 	parts := make([]string, len(models))
 	for i := range models {
-		parts[i] = fmt.Sprintf("%s %d", models[i].Name, b[i])
+		parts[i] = fmt.Sprintf("%s = %d", models[i].Name, b[i])
 	}
 	return strings.Join(parts, ", ")
 }
 
-// tuningJSON is one line of tune --json.
+// tuningJSON is one line of tune --json. Maps are by model.
 type tuningJSON struct {
-	Swept             map[string]json.RawMessage `json:"swept"`
-	Best              map[string]int             `json:"best_b"`
-	ThroughputTokPerS float64                    `json:"throughput_tok_per_s"`
-	Gain              float64                    `json:"gain_over_b1"`
-	Matters           bool                       `json:"matters"`
-	Verdict           string                     `json:"verdict"`
-	MostUsers         *int                       `json:"most_users,omitempty"` // that keep the limits
-	OverLive          []map[string]int           `json:"best_b_by_live,omitempty"`
-	Curve             []curveJSON                `json:"curve"`
+	Swept map[string]json.RawMessage `json:"swept"`
+	Best  map[string]int             `json:"best_b"`
+	Users int                        `json:"users"`
+	figuresJSON
+	Gain      float64          `json:"gain_over_b1"`
+	WorstLoss float64          `json:"worst_loss"`
+	Matters   bool             `json:"matters"`
+	Verdict   string           `json:"verdict"`
+	Search    string           `json:"search"`
+	QuantumMs float64          `json:"quantum_ms"`
+	MostUsers *int             `json:"most_users,omitempty"` // that keep the limits
+	MostB     map[string]int   `json:"most_users_b,omitempty"`
+	OverLive  []map[string]int `json:"best_b_by_live,omitempty"`
+	ByLive    []pointJSON      `json:"by_live,omitempty"` // with the figures
+	Curve     []pointJSON      `json:"curve"`             // of all thresholds that were tried
 }
 
-type curveJSON struct {
-	B                 map[string]int `json:"b"`
-	ThroughputTokPerS float64        `json:"throughput_tok_per_s"`
+type figuresJSON struct {
+	ThroughputTokPerS float64 `json:"throughput_tok_per_s"`
+	PerUserTokPerS    float64 `json:"per_user_tok_per_s"`
+	MeanTPOTMs        float64 `json:"mean_tpot_ms"`
+	KeepsLimits       bool    `json:"keeps_limits"`
+}
+
+type pointJSON struct {
+	Users int            `json:"users"`
+	B     map[string]int `json:"b"`
+	figuresJSON
+}
+
+func figuresOf(x *dtmc.Point) figuresJSON {
+	return figuresJSON{x.ThroughputTokPerS, x.PerUserTokPerS, x.MeanTPOTMs, x.KeepsLimits}
 }
 
 func printTuningJSON(out io.Writer, p *experiments.Point, t *dtmc.Tuning) error {
@@ -242,24 +284,30 @@ func printTuningJSON(out io.Writer, p *experiments.Point, t *dtmc.Tuning) error 
 		}
 		return m
 	}
+	point := func(x *dtmc.Point) pointJSON { return pointJSON{x.Users, byName(x.B), figuresOf(x)} }
 	line := tuningJSON{
-		Swept: map[string]json.RawMessage{}, Best: byName(t.Best.B), ThroughputTokPerS: t.Best.ThroughputTokPerS,
-		Gain: t.Gain, Matters: t.Matters, Verdict: t.Verdict,
+		Swept: map[string]json.RawMessage{}, Best: byName(t.Best.B), Users: t.Best.Users, figuresJSON: figuresOf(&t.Best),
+		Gain: t.Gain, WorstLoss: t.WorstLoss, Matters: t.Matters, Verdict: t.Verdict,
+		Search: t.Method, QuantumMs: float64(t.Prediction.QuantumNs) / 1e6,
 	}
 	if math.IsNaN(line.Gain) || math.IsInf(line.Gain, 0) {
 		line.Gain = 0
 	}
 	if t.Table != nil {
 		line.MostUsers = &t.MostUsers
+		if t.MostUsers > 0 {
+			line.MostB = byName(t.Table[t.MostUsers-1].B)
+		}
 	}
-	for _, x := range t.Table {
-		line.OverLive = append(line.OverLive, byName(x.B))
+	for i := range t.Table {
+		line.OverLive = append(line.OverLive, byName(t.Table[i].B))
+		line.ByLive = append(line.ByLive, point(&t.Table[i]))
 	}
 	for _, s := range p.Swept {
 		line.Swept[s.Path] = s.JSON()
 	}
-	for _, x := range t.Points {
-		line.Curve = append(line.Curve, curveJSON{byName(x.B), x.ThroughputTokPerS})
+	for i := range t.Points {
+		line.Curve = append(line.Curve, point(&t.Points[i]))
 	}
 	return json.NewEncoder(out).Encode(line)
 }
