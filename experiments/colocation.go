@@ -97,32 +97,37 @@ func (s *setup) interference() [][]float64 {
 // its points take that to cost, and why.
 func (p *Plan) SharingTexts() []string {
 	type span struct {
-		first  Sharing
-		lo, hi float64
+		first          Sharing
+		lo, hi         float64
+		given, derived bool // in some point
 	}
 	var pairs []span
 	for _, point := range p.Points {
 		for _, pair := range point.Spec.Sharing() {
 			i := slices.IndexFunc(pairs, func(o span) bool { return o.first.A == pair.A && o.first.B == pair.B })
 			if i < 0 {
-				pairs = append(pairs, span{pair, pair.Factor, pair.Factor})
-				continue
+				i = len(pairs)
+				pairs = append(pairs, span{first: pair, lo: pair.Factor, hi: pair.Factor})
 			}
 			at := &pairs[i]
 			at.lo, at.hi = min(at.lo, pair.Factor), max(at.hi, pair.Factor)
+			at.given, at.derived = at.given || pair.Given, at.derived || !pair.Given
 		}
 	}
 	var out []string
 	for _, pair := range pairs {
 		models := p.Points[0].Spec.Models
 		text := fmt.Sprintf("%s and %s share GPU %d: ", models[pair.first.A].Name, models[pair.first.B].Name, pair.first.GPU)
+		stretch := fmt.Sprintf("while both run, their steps are taken to stretch by %.4g to %.4g, ", pair.lo, pair.hi)
 		switch {
 		case pair.lo == pair.hi:
 			text += pair.first.why()
-		case pair.first.Given:
-			text += fmt.Sprintf("while both run, their steps are taken to stretch by %.4g to %.4g (colocation.factor)", pair.lo, pair.hi)
+		case !pair.derived:
+			text += stretch + "as colocation.factor says"
+		case !pair.given:
+			text += stretch + "by what they ask for of its bandwidth to read their weights (derived)"
 		default:
-			text += fmt.Sprintf("while both run, their steps are taken to stretch by %.4g to %.4g, by what they ask for of its bandwidth to read their weights (derived)", pair.lo, pair.hi)
+			text += stretch + "as colocation.factor says or, where it is 0, by what they ask for of its bandwidth to read their weights (derived)"
 		}
 		out = append(out, text+".")
 	}

@@ -66,7 +66,10 @@ func TestSharingSays(t *testing.T) {
 		{"apart", []string{"models.large.gpus=[1]"}, false, ""},
 		{"room", append(append([]string{"models.small.roofline.variant=eager", "models.large.roofline.variant=eager"}, small...), large...), false,
 			" of its bandwidth together, so no slow-down is assumed (derived)."},
-		{"swept", []string{"sweep.colocation.factor=[1, 2]"}, false, "stretch by 1 to 2 (colocation.factor)."},
+		{"sizes", []string{"sweep.models.small.profile=['a100-80gb/sglang-0.5.10/qwen3-4b-tp1', 'a100-80gb/sglang-0.5.10/qwen3-8b-tp1']"}, true,
+			", by what they ask for of its bandwidth"},
+		{"mixed", []string{"sweep.colocation.factor=[0, 1.5]"}, true, "to 1.5, as colocation.factor says or, where it is 0, by what"},
+		{"swept", []string{"sweep.colocation.factor=[1, 2]"}, false, "stretch by 1 to 2, as colocation.factor says."},
 	} {
 		plan := load(t, sharing, test.set...)
 		text := strings.Join(plan.SharingTexts(), "\n")

@@ -97,7 +97,7 @@ func TestTunedNeedsTheChain(t *testing.T) {
 		want string
 	}{
 		{"workload.kind=poisson", none + "the chain has a fixed number of requests"},
-		{"handoff.ms=1", none + "a hand-off of 1000000 ns takes time"},
+		{"scheduler.max_delay_ms=5", none + "MaxDelay of 5000000 ns depends"},
 		{"workload.concurrency=1000", none},
 	} {
 		set := []string{"on=sim", "models.small.max_running=1024", "models.large.max_running=1024", "models.small.kv_tokens=10000000",
@@ -115,7 +115,7 @@ func TestTunedNeedsTheChain(t *testing.T) {
 		}
 	}
 	// A system that reads no threshold asks for none.
-	plan := load(t, tunable, "on=sim", "systems=async", "handoff.ms=1")
+	plan := load(t, tunable, "on=sim", "systems=async", "scheduler.max_delay_ms=5")
 	if o := Evaluate(context.Background(), plan.Cells[0]); o.Status != StatusOK {
 		t.Errorf("async: %s %s", o.Status, o.Reason)
 	}
