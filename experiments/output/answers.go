@@ -12,7 +12,7 @@ import (
 
 // sweepsB reports whether the experiment asks which threshold is best.
 func (v *view) sweepsB() bool {
-	return experiments.IsThreshold(v.x) && v.results.Figures[v.y].Name == throughput &&
+	return v.isCurve(v.x) && v.results.Figures[v.y].Name == throughput &&
 		slices.ContainsFunc(v.results.Plan.Systems, experiments.UsesB)
 }
 

@@ -52,7 +52,11 @@ func newView(r *experiments.Results) *view {
 		return path
 	}
 	any := func(string) bool { return true }
-	v.x = take(p.X, experiments.IsThreshold)
+	prefer := v.isCurve
+	if !slices.ContainsFunc(free, prefer) {
+		prefer = func(path string) bool { return !experiments.IsThreshold(path) }
+	}
+	v.x = take(p.X, prefer)
 	v.facet = take(p.Facet, any)
 	if p.Series != "" && p.Series != bySystem && p.Series != "on" {
 		v.series = append(v.series, p.Series)
@@ -75,6 +79,15 @@ func (v *view) freeAxes() []string {
 		}
 	}
 	return free
+}
+
+// isCurve reports whether a swept path is a threshold that only takes numbers:
+// none that is tuned for each cell.
+func (v *view) isCurve(path string) bool {
+	return experiments.IsThreshold(path) && !slices.ContainsFunc(v.values(path), func(s experiments.Setting) bool {
+		_, ok := number(s)
+		return !ok
+	})
 }
 
 // figure returns the index of a figure by name or by column, or -1.

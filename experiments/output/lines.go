@@ -99,7 +99,7 @@ func (v *view) addLevel(facet *figure.Facet, panel combo, system string) {
 
 // markBest rings the best B where B matters.
 func (v *view) markBest(facet *figure.Facet, panel combo, system string) {
-	if !experiments.IsThreshold(v.x) || v.results.Figures[v.y].Name != throughput {
+	if !v.isCurve(v.x) || v.results.Figures[v.y].Name != throughput {
 		return
 	}
 	c := v.curve(panel, system, v.bestPlace())

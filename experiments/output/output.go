@@ -110,7 +110,7 @@ func (v *view) draw() ([]drawn, error) {
 		}
 		list = append(list, named{plan.Name + "-gantt", "Who runs when under each system.", g},
 			named{plan.Name, "", v.bars()})
-	case (plan.Plot.Kind == "heat" || plan.Plot.Kind == "loss") && len(v.groups()) > 1:
+	case (plan.Plot.Kind == "heat" || plan.Plot.Kind == "loss") && len(v.groups()) > 1 && v.xNames() == nil:
 		for _, on := range plan.On {
 			list = append(list, named{plan.Name + "-" + on, "", v.heat(experiments.SystemTokenRouter, on)})
 		}

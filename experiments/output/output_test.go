@@ -202,3 +202,23 @@ func TestEveryCarriedExperimentDraws(t *testing.T) {
 		}
 	}
 }
+
+// A tuned threshold is no point of a curve over B: it may differ from cell to
+// cell. It is compared by name.
+func TestTunedBeside(t *testing.T) {
+	r := results(t, small, "routing.matrix=[[0.6, 0.4], [1.0, 0.0]]", `sweep.models.large.B=[1, 2, "tuned"]`, "workload.duration_s=40", "seeds=[1]")
+	answers, _ := Summary(r)
+	if len(answers) != 1 || !strings.HasPrefix(answers[0], "Highest throughput") || !strings.Contains(answers[0], "with B\u00a0=\u00a0tuned") {
+		t.Errorf("answers: %q", answers)
+	}
+	if svg := string(write(t, r)["small.svg"]); !strings.Contains(svg, ">tuned<") {
+		t.Error("the figure does not name tuned")
+	}
+	// Beside another key it is a panel of its own.
+	r = results(t, small, "routing.matrix=[[0.6, 0.4], [1.0, 0.0]]", `sweep.models.large.B=[1, "tuned"]`,
+		"sweep.workload.concurrency=[2, 4]", "workload.duration_s=40", "seeds=[1]")
+	answers, _ = Summary(r)
+	if len(answers) != 2 || !strings.HasPrefix(answers[1], "B\u00a0=\u00a0tuned: throughput") {
+		t.Errorf("answers: %q", answers)
+	}
+}
