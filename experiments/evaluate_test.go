@@ -55,7 +55,7 @@ func TestWhatAPlaceCannotShow(t *testing.T) {
 		{"steady", pair, nil, [2]string{}},
 		{"bursty", bursty, nil, [2]string{"geometric gaps", ""}},
 		{"closed", pair, []string{"workload.kind=closed"}, [2]string{}},
-		{"hand-off", pair, []string{"handoff.ms=1"}, [2]string{"hand-off", ""}},
+		{"hand-off", pair, []string{"handoff.ms=50"}, [2]string{"hand-off", ""}},
 		{"delay", pair, []string{"scheduler.max_delay_ms=50"}, [2]string{"MaxDelay", ""}},
 		{"signals", citer, nil, [2]string{"citer states none", "citer reads"}},
 	} {

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -308,5 +309,22 @@ func TestFiguresOfClasses(t *testing.T) {
 	}
 	if n := gpusOf([]Model{{GPUs: []int{0, 1}}, {GPUs: []int{1, 2}}}); n != 3 {
 		t.Errorf("%d GPUs, want 3", n)
+	}
+}
+
+// A length of any form reads back from its own text.
+func TestLengthsReadBack(t *testing.T) {
+	for _, l := range []Length{
+		workload.Fixed(7), workload.Uniform(3, 900), workload.Lognormal(800.5, 1.25, 1, 8192), workload.Lognormal(100, 0, 20, 400),
+		workload.Histogram([]int{1, 512, 2048}, []float64{3, 0.5}),
+	} {
+		plan := load(t, open, "systems=single:small", "workload.prompt_tokens="+lengthText(l))
+		if diff := cmp.Diff(l, plan.Points[0].Spec.Workload.PromptTokens); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", lengthText(l), diff)
+		}
+		var back any
+		if err := json.Unmarshal(lengthJSON(l), &back); err != nil {
+			t.Errorf("%s: %v", lengthJSON(l), err)
+		}
 	}
 }

@@ -318,8 +318,12 @@ func (p *kvPool) tokensOf(b int32) []algorithms.Token {
 func (p *kvPool) bucketOf(parent int32, key []algorithms.Token) uint32 {
 	const golden = 0x9e3779b97f4a7c15
 	h := (uint64(uint32(parent)) + 1) * golden
-	for _, t := range key {
-		h = (h ^ h>>32 ^ uint64(uint32(t))) * golden
+	// Two tokens at a time: each multiplication waits for the one before.
+	for ; len(key) >= 2; key = key[2:] {
+		h = (h ^ h>>32 ^ uint64(uint32(key[0])) ^ uint64(uint32(key[1]))<<32) * golden
+	}
+	if len(key) == 1 {
+		h = (h ^ h>>32 ^ uint64(uint32(key[0]))) * golden
 	}
 	return uint32(h>>32) & uint32(len(p.buckets)-1)
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"syscall"
 	"testing"
 
@@ -30,6 +31,29 @@ func BenchmarkOneModel(b *testing.B) { benchmark(b, peersJob()) }
 func BenchmarkTwoModels(b *testing.B) {
 	benchmark(b, Config{Models: models(linear{4 * msNs, msNs / 20}, linear{27 * msNs, msNs / 10}), Algorithm: matrix(b, .1, 1, false),
 		Rule: scheduler.Delayed{}, Thresholds: scheduler.Thresholds{{1, 4}}, Workload: steady(16, 2000e9, 10e9)})
+}
+
+// BenchmarkStretches plays the peers' job step by step and in stretches, in
+// turn, and reports how many times faster stretches are: the median of the
+// pairs, and the lowest and highest.
+func BenchmarkStretches(b *testing.B) {
+	var ratios []float64
+	for b.Loop() {
+		var cpu [2]float64
+		for i := range cpu {
+			cfg := peersJob()
+			cfg.EveryStep = i == 0
+			before := cpuSeconds()
+			run(b, cfg)
+			cpu[i] = cpuSeconds() - before
+		}
+		ratios = append(ratios, cpu[0]/cpu[1])
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], "times-faster")
+	b.ReportMetric(ratios[0], "lowest")
+	b.ReportMetric(ratios[len(ratios)-1], "highest")
+	b.ReportMetric(0, "ns/op")
 }
 
 // benchmark reports tokens by wall time and by the process's CPU time, which

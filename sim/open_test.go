@@ -97,6 +97,30 @@ func TestStretchesChangeNothingInOpenWorkloads(t *testing.T) {
 	}
 }
 
+// Other systems take open workloads too.
+func TestSystemsTakeStreams(t *testing.T) {
+	for name, w := range openKinds() {
+		for system, compose := range map[string]func(*Config){
+			"a dispatcher": func(c *Config) { c.Dispatcher = &Dispatcher{FixedNs: msNs, NsPerToken: 100} },
+			"static":       func(c *Config) { c.Static, c.Reread = true, true },
+			"interference": func(c *Config) { c.Interference = [][]float64{{1, 1.5}, {1.2, 1}} },
+		} {
+			cfg := openPair(t, w)
+			compose(&cfg)
+			stream := run(t, cfg)
+			cfg.Workload = listOf(w, cfg.Seed)
+			if list := run(t, cfg); !sameResult(stream, list) {
+				t.Errorf("%s, %s: the stream shows\n%+v\nits list\n%+v", name, system, stream, list)
+			}
+		}
+		cfg := openPair(t, w)
+		cfg.Algorithm, cfg.QueryShare = algorithms.Never{}, []float64{0.7, 0.3}
+		if r := run(t, cfg); r.Steps[0] == 0 || r.Steps[1] == 0 || r.Aborted != 0 {
+			t.Errorf("%s at one model each: %+v", name, r)
+		}
+	}
+}
+
 // Rules and thresholds change when tokens come, not which.
 func TestRulesDoNotChangeOpenRequests(t *testing.T) {
 	for name, w := range openKinds() {

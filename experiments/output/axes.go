@@ -52,7 +52,7 @@ func newView(r *experiments.Results) *view {
 		return path
 	}
 	any := func(string) bool { return true }
-	v.x = take(p.X, isThreshold)
+	v.x = take(p.X, experiments.IsThreshold)
 	v.facet = take(p.Facet, any)
 	if p.Series != "" && p.Series != bySystem && p.Series != "on" {
 		v.series = append(v.series, p.Series)
@@ -76,8 +76,6 @@ func (v *view) freeAxes() []string {
 	}
 	return free
 }
-
-func isThreshold(path string) bool { return strings.HasSuffix(path, ".B") }
 
 // figure returns the index of a figure by name or by column, or -1.
 func (v *view) figure(name string) int {
@@ -203,6 +201,12 @@ func (v *view) axisName(path string) string {
 		return "users"
 	case "handoff.ms":
 		return "hand-off (ms)"
+	case "workload.rate_per_s":
+		return "arrivals (request/s)"
+	case "workload.arrival_cv":
+		return "CV of the gaps between arrivals"
+	case "colocation.factor":
+		return "co-location factor"
 	case bySystem:
 		return "system"
 	}
@@ -212,7 +216,7 @@ func (v *view) axisName(path string) string {
 
 // xLabel is the long form of axisName.
 func (v *view) xLabel() string {
-	if isThreshold(v.x) {
+	if experiments.IsThreshold(v.x) {
 		return "batching threshold " + v.axisName(v.x)
 	}
 	return v.axisName(v.x)
@@ -229,6 +233,12 @@ func figureLabel(name string) string {
 	if outer == "per_user_tok_per_s" {
 		return "speed of a user (token/s)"
 	}
+	if label, ok := figureLabels[outer]; ok {
+		return label
+	}
+	if class, ok := strings.CutPrefix(outer, "class_"); ok {
+		return class + ": " + strings.ReplaceAll(inner, "_", " ")
+	}
 	words := strings.NewReplacer("ttft", "time to first token", "tpot", "time per output token", "itl", "inter-token latency",
 		"e2e", "latency").Replace(strings.TrimSuffix(outer, "_ms"))
 	words = strings.ReplaceAll(words, "_", " ")
@@ -242,6 +252,18 @@ func figureLabel(name string) string {
 	}
 	return words
 }
+
+// figureLabels are those whose names do not read as labels.
+var figureLabels = map[string]string{
+	"goodput_req_per_s":  "goodput (request/s)",
+	"good_request_share": "share of good requests",
+	costFigure:           "GPU-seconds per 1000 tokens",
+}
+
+const costFigure = "gpu_s_per_1k_tok"
+
+// lowIsGood tells times and costs from rates and shares.
+func lowIsGood(figure string) bool { return strings.Contains(figure, "_ms") || figure == costFigure }
 
 // short prints a number with as many digits as a reader wants.
 func short(x float64) string {
