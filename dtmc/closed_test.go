@@ -3,6 +3,7 @@ package dtmc
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/tokenrouter/tokenrouter/scheduler"
@@ -179,6 +180,9 @@ func TestOneClosedUser(t *testing.T) {
 		near(t, what, got.ThroughputTokPerS, 1e3*output/ms, exact)
 		near(t, what+": rows", got.MeanRows[0], (prompt+output-1)/steps, exact)
 		near(t, what+": prefill", got.PrefillRows[0], prompt, exact)
+		if len(got.Added) != 2 || !strings.Contains(got.Added[1], "2000.0 rows a request") {
+			t.Errorf("said to be added: %q", got.Added)
+		}
 	}
 }
 
