@@ -242,8 +242,8 @@ func (r *run) write(results *Results) error {
 		lines = append(append(lines, results.JSON(i)...), '\n')
 	}
 	return errors.Join(
-		replaceFile(filepath.Join(r.options.Out, ResultsJSONL), lines),
-		replaceFile(filepath.Join(r.options.Out, ResultsCSV), results.CSV()),
+		ReplaceFile(filepath.Join(r.options.Out, ResultsJSONL), lines),
+		ReplaceFile(filepath.Join(r.options.Out, ResultsCSV), results.CSV()),
 		r.store.finish(r.keys, r.records),
 		r.logFile.Close(),
 	)

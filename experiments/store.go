@@ -176,7 +176,7 @@ func (s *store) finish(keys []string, records map[string]Record) error {
 	if err := s.close(); err != nil {
 		return err
 	}
-	return replaceFile(s.path, buf.Bytes())
+	return ReplaceFile(s.path, buf.Bytes())
 }
 
 func (s *store) close() error {
@@ -207,8 +207,8 @@ func (l storeLine) record() Record {
 	return r
 }
 
-// replaceFile writes a file whole or not at all.
-func replaceFile(path string, text []byte) error {
+// ReplaceFile writes a file whole or not at all.
+func ReplaceFile(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return err

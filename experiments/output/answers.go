@@ -12,7 +12,7 @@ import (
 
 // sweepsB reports whether the experiment asks which threshold is best.
 func (v *view) sweepsB() bool {
-	return isThreshold(v.x) && v.results.Figures[v.y].Name == throughput &&
+	return experiments.IsThreshold(v.x) && v.results.Figures[v.y].Name == throughput &&
 		slices.ContainsFunc(v.results.Plan.Systems, experiments.UsesB)
 }
 
@@ -26,7 +26,7 @@ func (v *view) answers() []string {
 		answer = v.answerB
 	case v.xNames() != nil:
 		return append(v.answerHighest(), v.notApplicable()...)
-	case swept && isNumber && !isThreshold(v.x):
+	case swept && isNumber && !experiments.IsThreshold(v.x):
 		answer = v.answerCourse
 	}
 	var out []string
@@ -297,7 +297,7 @@ func (v *view) cells() *report.Table {
 		var row []string
 		for _, s := range r.Point.Swept {
 			text := strings.TrimPrefix(v.name(s), v.axisName(s.Path)+" = ")
-			if isThreshold(s.Path) && !experiments.UsesB(r.System) {
+			if experiments.IsThreshold(s.Path) && !experiments.UsesB(r.System) {
 				text = "any"
 			}
 			row = append(row, text)
@@ -326,7 +326,7 @@ func (v *view) repeats(r *experiments.Row) bool {
 		return false
 	}
 	for _, s := range r.Point.Swept {
-		if isThreshold(s.Path) && s.Text() != v.values(s.Path)[0].Text() {
+		if experiments.IsThreshold(s.Path) && s.Text() != v.values(s.Path)[0].Text() {
 			return true
 		}
 	}

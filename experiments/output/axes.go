@@ -52,7 +52,7 @@ func newView(r *experiments.Results) *view {
 		return path
 	}
 	any := func(string) bool { return true }
-	v.x = take(p.X, isThreshold)
+	v.x = take(p.X, experiments.IsThreshold)
 	v.facet = take(p.Facet, any)
 	if p.Series != "" && p.Series != bySystem && p.Series != "on" {
 		v.series = append(v.series, p.Series)
@@ -76,8 +76,6 @@ func (v *view) freeAxes() []string {
 	}
 	return free
 }
-
-func isThreshold(path string) bool { return strings.HasSuffix(path, ".B") }
 
 // figure returns the index of a figure by name or by column, or -1.
 func (v *view) figure(name string) int {
@@ -218,7 +216,7 @@ func (v *view) axisName(path string) string {
 
 // xLabel is the long form of axisName.
 func (v *view) xLabel() string {
-	if isThreshold(v.x) {
+	if experiments.IsThreshold(v.x) {
 		return "batching threshold " + v.axisName(v.x)
 	}
 	return v.axisName(v.x)

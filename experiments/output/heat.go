@@ -3,6 +3,7 @@ package output
 import (
 	"math"
 
+	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/internal/report/figure"
 )
 
@@ -19,7 +20,7 @@ func (v *view) heat(system, on string) *figure.Heatmap {
 	switch {
 	case loss:
 		h.Title, h.ValueLabel = "Throughput against the best B, "+placeName(on), "loss (%)"
-	case !isThreshold(v.x):
+	case !experiments.IsThreshold(v.x):
 		h.Title = "Throughput over the first column, " + placeName(on)
 	}
 	for _, x := range xs {

@@ -28,7 +28,7 @@ func (v *view) lines() *figure.Figure {
 }
 
 func (v *view) addSystem(facet *figure.Facet, panel combo, system string) {
-	if isThreshold(v.x) && !experiments.UsesB(system) {
+	if experiments.IsThreshold(v.x) && !experiments.UsesB(system) {
 		v.addLevel(facet, panel, system)
 		return
 	}
@@ -99,7 +99,7 @@ func (v *view) addLevel(facet *figure.Facet, panel combo, system string) {
 
 // markBest rings the best B where B matters.
 func (v *view) markBest(facet *figure.Facet, panel combo, system string) {
-	if !isThreshold(v.x) || v.results.Figures[v.y].Name != throughput {
+	if !experiments.IsThreshold(v.x) || v.results.Figures[v.y].Name != throughput {
 		return
 	}
 	c := v.curve(panel, system, v.bestPlace())

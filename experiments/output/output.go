@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/tokenrouter/tokenrouter/experiments"
@@ -43,7 +42,7 @@ func Write(r *experiments.Results, dir, command string) ([]string, error) {
 	var names []string
 	put := func(name string, data []byte) error {
 		names = append(names, name)
-		return replaceFile(filepath.Join(dir, name), data)
+		return experiments.ReplaceFile(filepath.Join(dir, name), data)
 	}
 	figures, err := v.draw()
 	if err != nil {
@@ -132,13 +131,4 @@ func (v *view) draw() ([]drawn, error) {
 		out = append(out, drawn{n.name, n.caption, svg.Bytes(), png.Bytes()})
 	}
 	return out, nil
-}
-
-// replaceFile writes a file whole or not at all.
-func replaceFile(path string, data []byte) error {
-	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, data, 0o644); err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
-	}
-	return os.Rename(tmp, path)
 }
