@@ -190,7 +190,7 @@ func TestEveryCarriedExperimentDraws(t *testing.T) {
 			case kind == experiments.KindSteady:
 				set = append(set, "workload.duration_s=20", "workload.warmup_s=2")
 			case experiments.IsOpen(kind):
-				set = append(set, "workload.requests=60")
+				set = append(set, "workload.requests=60", "workload.warmup_s=0")
 			}
 		}
 		plan, err := experiments.Load(file, src, set...)
