@@ -39,6 +39,12 @@ func BenchmarkPredict(b *testing.B) {
 			bench(b, "16-quanta/n=64/"+cell, 2000, predictCall(coarse))
 		}
 	}
+	rows := pair(linear{base: 4, perRow: .02}, linear{base: 27, perRow: .1}, .1, .35, 16)
+	bench(b, "priced-rows/n=16", 100, predictCall(rows))
+	rows.HandoffNs = 1e6
+	bench(b, "hand-offs/n=16", 2000, predictCall(rows))
+	rows.HandoffNs, rows.Closed, rows.PromptTokens, rows.OutputTokens = 0, true, 500, 1024
+	bench(b, "closed/n=16", 2000, predictCall(rows))
 	bench(b, "three-models/n=8", 2000, predictCall(threeModels()))
 }
 

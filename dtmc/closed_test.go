@@ -3,6 +3,7 @@ package dtmc
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/tokenrouter/tokenrouter/scheduler"
@@ -153,5 +154,49 @@ func TestRingOfThree(t *testing.T) {
 		}
 		got := mustPredict(t, cfg)
 		near(t, rule.String(), got.ThroughputTokPerS, 1e3*2*3/8, exact)
+	}
+}
+
+// One user of one model alone: a step for the prompt, in chunks, and one for
+// every further token.
+func TestOneClosedUser(t *testing.T) {
+	const prompt, output = 2000, 40
+	for _, chunk := range []int{0, 2000, 600} {
+		cfg := Config{
+			Models:       []Model{{Time: linear{base: 5, perRow: .1}, ChunkTokens: chunk}},
+			Routing:      [][]float64{{1}},
+			Users:        1,
+			Rule:         scheduler.Eager{},
+			PromptTokens: prompt, OutputTokens: output, Closed: true,
+			QuantumNs: 100_000,
+		}
+		steps := float64(output)
+		if chunk == 600 {
+			steps += 3 // 600, 600, 600 and 200
+		}
+		ms := steps*5 + .1*(prompt+output-1)
+		got := mustPredict(t, cfg)
+		what := fmt.Sprint("chunks of ", chunk)
+		near(t, what, got.ThroughputTokPerS, 1e3*output/ms, exact)
+		near(t, what+": rows", got.MeanRows[0], (prompt+output-1)/steps, exact)
+		near(t, what+": prefill", got.PrefillRows[0], prompt, exact)
+		if len(got.Added) != 2 || !strings.Contains(got.Added[1], "2000.0 rows a request") {
+			t.Errorf("said to be added: %q", got.Added)
+		}
+	}
+}
+
+// A model that is visited reads the prompt once a request, one that is visited
+// by few requests as much less.
+func TestPrefillOfFirstVisits(t *testing.T) {
+	for _, p := range []float64{.001, .01, .5} {
+		cfg := pair(linear{base: 4, perRow: .01}, linear{base: 30, perRow: .01}, p, 1, 2)
+		cfg.PromptTokens, cfg.OutputTokens, cfg.Closed = 500, 100, true
+		// Home writes up to 100 tokens, and leaves before each of them by chance.
+		want := 0.0
+		for written := range 100 {
+			want += math.Pow(1-p, float64(written)) * p * float64(500+written)
+		}
+		near(t, fmt.Sprint("p ", p), mustPredict(t, cfg).PrefillRows[1], want, exact)
 	}
 }

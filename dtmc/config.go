@@ -98,6 +98,11 @@ type Config struct {
 	// prompt and all that is written by then.
 	Closed bool
 
+	// Outputs are equally likely output lengths of a closed system, of mean
+	// OutputTokens; nil = all are OutputTokens. They decide how often a request
+	// visits each model, and so reads its prompt there.
+	Outputs []int
+
 	// QuantumNs is the unit of time of the chain; 0 lets the chain choose. It
 	// must not exceed the shortest step.
 	QuantumNs int64
@@ -131,6 +136,11 @@ func (c *Config) validate() error {
 		return fmt.Errorf("dtmc: HandoffNs is %d: want at least 0", c.HandoffNs)
 	case c.MaxStates < 0:
 		return fmt.Errorf("dtmc: MaxStates is %d: want 0 (default) or more", c.MaxStates)
+	}
+	for i, output := range c.Outputs {
+		if output < 1 {
+			return fmt.Errorf("dtmc: Outputs[%d] is %d: want at least 1", i, output)
+		}
 	}
 	for i, m := range c.Models {
 		if m.Time == nil {

@@ -35,6 +35,11 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"factors of a model", func(c *Config) { c.Interference = [][]float64{{1, 1}, {1}} }, "Interference[1] has 1 entries"},
 		{"factor", func(c *Config) { c.Interference = [][]float64{{1, .9}, {1, 1}} }, "Interference[0][1] is 0.9"},
 		{"factor NaN", func(c *Config) { c.Interference = [][]float64{{1, 1}, {math.NaN(), 1}} }, "Interference[1][0] is NaN"},
+		{"no output", func(c *Config) { c.Closed, c.PromptTokens = true, 1 }, "OutputTokens is 0"},
+		{"no prompt", func(c *Config) { c.Closed, c.OutputTokens = true, 1 }, "PromptTokens is 0"},
+		{"outputs", func(c *Config) { c.Outputs = []int{4, 0} }, "Outputs[1] is 0"},
+		{"context", func(c *Config) { c.ContextTokens = -1 }, "ContextTokens -1"},
+		{"chunk", func(c *Config) { c.Models[1].ChunkTokens = -1 }, "ChunkTokens is -1"},
 		{"thresholds", func(c *Config) { c.Thresholds = scheduler.Thresholds{{1}} }, "1 entries for 2 models"},
 		{"threshold", func(c *Config) { c.Thresholds = scheduler.Thresholds{{1, 0}} }, "want at least 1"},
 	} {

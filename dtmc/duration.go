@@ -41,13 +41,14 @@ func newDurations(c *Config, v *visits) (*durations, error) {
 	k := len(c.Models)
 	d := &durations{steps: make([][][]stepLaw, k), toldApart: make([]bool, k), mean: make([][]int64, k), decodeNs: make([]float64, k)}
 	for m := range k {
-		t := timer{c: c, model: m, contextTokens: c.contextTokens()}
+		t := timer{c: c, model: m}
 		most := c.maxBatch(m)
 		stay, law := v.stay[m], v.laws[m]
 		if law == nil || !t.rowsMatter(most) {
 			law = &rowLaw{p: []float64{0, 1}}
 			stay = 0
 		}
+		t.missing = law.missing
 		mixes := [][]stepLaw{make([]stepLaw, most+1)}
 		mixed := law.mixedWith(stay).sums(most)
 		d.mean[m] = make([]int64, most+1)
@@ -71,11 +72,11 @@ func newDurations(c *Config, v *visits) (*durations, error) {
 
 // timer reads the step times of one model at the context of the workload.
 type timer struct {
-	c             *Config
-	model         int
-	contextTokens int
-	zeroAt        int // a batch whose step takes less than 1 ns; 0 = none
-	zeroNs        int64
+	c       *Config
+	model   int
+	missing float64 // context that a row beyond one a request lacks
+	zeroAt  int     // a batch whose step takes less than 1 ns; 0 = none
+	zeroNs  int64
 }
 
 func (t *timer) ns(requests, rows int) float64 {
@@ -97,7 +98,11 @@ func (t *timer) ns(requests, rows int) float64 {
 const ridesAlong = 0.25
 
 func (t *timer) stepNs(requests, rows int) float64 {
-	ns := t.c.Models[t.model].Time.Ns(requests, rows, requests*t.contextTokens)
+	context := requests * t.c.contextTokens()
+	if t.missing > 0 {
+		context = max(rows, context-int(t.missing*float64(rows-requests)))
+	}
+	ns := t.c.Models[t.model].Time.Ns(requests, rows, context)
 	if ns < 1 {
 		t.zeroAt, t.zeroNs = requests, ns
 	}
@@ -176,7 +181,7 @@ func (w *rowLaw) mixedWith(stay float64) *rowLaw {
 	if stay == 0 {
 		return w
 	}
-	out := &rowLaw{p: make([]float64, max(2, len(w.p))), beyond: w.beyond * (1 - stay), beyondRows: w.beyondRows}
+	out := &rowLaw{missing: w.missing, p: make([]float64, max(2, len(w.p))), beyond: w.beyond * (1 - stay), beyondRows: w.beyondRows}
 	for rows, p := range w.p {
 		out.p[rows] = p * (1 - stay)
 	}

@@ -7,9 +7,8 @@ type life struct {
 	first [][]float64 // chance of the first arrival, by model and tokens written
 }
 
-func newLife(c *Config) *life {
-	m := endlessMoves(c)
-	k, output := len(m.stay), c.OutputTokens
+func newLife(m *moves, output int) *life {
+	k := len(m.stay)
 	l := &life{}
 	for range k {
 		l.leave = append(l.leave, make([]float64, output+1))
@@ -71,59 +70,111 @@ func walk(m *moves, output int, moved func(from, to, written int, p float64) flo
 // visits, which read the prompt, and those of later ones, of which only such
 // count as fit into a life. More rows than a chunk take several steps.
 func (v *visits) closedLaws(c *Config) {
-	endless, l := endlessMoves(c), newLife(c)
+	endless := endlessMoves(c)
+	outputs := c.Outputs
+	if len(outputs) == 0 {
+		outputs = []int{c.OutputTokens}
+	}
+	var lives []*life
+	for _, output := range outputs {
+		lives = append(lives, newLife(endless, output))
+	}
 	for i := range v.laws {
-		chunk := c.Models[i].ChunkTokens
-		law := &rowLaw{p: make([]float64, c.PromptTokens+c.OutputTokens+1)}
-		arrivals, further := 0.0, 0.0
-		add := func(rows int, weight float64) {
-			arrivals += weight
-			for chunk > 0 && rows > chunk {
-				law.p[chunk] += weight
-				further += weight
-				rows -= chunk
-			}
-			law.p[rows] += weight
-		}
+		n := arrivals{chunk: c.Models[i].ChunkTokens, context: c.contextTokens()}
 		if i == c.Home {
-			add(c.PromptTokens, 1)
-			v.prefill[i] = float64(c.PromptTokens)
+			n.read(c.PromptTokens, float64(len(lives)))
 		}
-		for written, p := range l.first[i] {
-			if p > 0 {
-				add(c.PromptTokens+written, p)
-				v.prefill[i] += p * float64(c.PromptTokens+written)
+		for _, l := range lives {
+			for written, p := range l.first[i] {
+				n.read(c.PromptTokens+written, p)
 			}
 		}
+		v.prefill[i] = n.prefill / float64(len(lives))
 		if endless.stay[i] < 1 {
-			l.laterVisits(c, endless, i, add)
+			gap := gapLaw(endless, i, 0)
+			for _, l := range lives {
+				l.laterVisits(i, gap, endless.written[i], &n)
+			}
 		}
-		if arrivals == 0 {
+		if n.weight == 0 {
 			continue
 		}
-		for rows := range law.p {
-			law.p[rows] /= arrivals + further
-		}
-		v.laws[i] = law
-		if further > 0 {
-			perArrival := further / arrivals
+		v.laws[i] = n.law()
+		if n.further > 0 {
+			perArrival := n.further / n.weight
 			v.chunk(i, perArrival/(perArrival+1/(1-v.stay[i])))
 		}
 	}
 }
 
 // laterVisits adds the arrivals at a model that a request has left before, with
-// what is written in between.
-func (l *life) laterVisits(c *Config, endless *moves, i int, add func(rows int, weight float64)) {
+// what is written in between; own is what the step that leaves it writes.
+func (l *life) laterVisits(i int, gap *rowLaw, own int, n *arrivals) {
+	output := len(l.leave[i]) - 1
 	left := 0.0
-	by := make([]float64, c.OutputTokens+1) // departures up to so many tokens
+	by := make([]float64, output+1) // departures up to so many tokens
 	for written, p := range l.leave[i] {
 		left += p
 		by[written] = left
 	}
-	for rows, p := range gapLaw(endless, i, 0).p {
-		if last := c.OutputTokens - 1 - (rows - endless.written[i]); last >= 0 && p > 0 && by[last] > 0 {
-			add(rows, p*by[last])
+	for rows, p := range gap.p {
+		if last := output - 1 - (rows - own); last >= 0 {
+			n.feed(rows, p*by[last])
 		}
 	}
+}
+
+// arrivals gathers what requests feed when they come to a model, by weight.
+type arrivals struct {
+	chunk, context int // of the model; mean of a request
+	p              []float64
+	weight         float64 // of all arrivals
+	further        float64 // of the chunks behind their first
+	prefill        float64 // rows that read prompts
+	rows, missing  float64 // rows in all, context that steps lack
+}
+
+// read adds a first visit, which feeds all there is.
+func (n *arrivals) read(rows int, weight float64) {
+	if weight == 0 {
+		return
+	}
+	n.prefill += weight * float64(rows)
+	for fed := 0; fed < rows; {
+		next := rows
+		if n.chunk > 0 {
+			next = min(rows, fed+n.chunk)
+		}
+		n.missing += weight * float64(n.context-next)
+		fed = next
+	}
+	n.feed(rows, weight)
+}
+
+func (n *arrivals) feed(rows int, weight float64) {
+	if weight == 0 {
+		return
+	}
+	n.weight += weight
+	n.rows += weight * float64(rows)
+	for n.chunk > 0 && rows > n.chunk {
+		n.add(n.chunk, weight)
+		n.further += weight
+		rows -= n.chunk
+	}
+	n.add(rows, weight)
+}
+
+func (n *arrivals) add(rows int, weight float64) {
+	for len(n.p) <= rows {
+		n.p = append(n.p, 0)
+	}
+	n.p[rows] += weight
+}
+
+func (n *arrivals) law() *rowLaw {
+	for rows := range n.p {
+		n.p[rows] /= n.weight + n.further
+	}
+	return &rowLaw{p: n.p, missing: max(0, n.missing/n.rows)}
 }

@@ -33,6 +33,10 @@ type Prediction struct {
 	// a closed system; 0 in a steady one.
 	PrefillRows []float64
 
+	// Added says in sentences what a closed system adds to the steady one, and
+	// what else is more than the matrix and the step times; empty if nothing is.
+	Added []string
+
 	BInForce   []int     // thresholds after Clamp, whether or not the rule reads them
 	DurationNs [][]int64 // mean step time by model and batch; [0] unused; shared, not to be written
 	QuantumNs  int64
@@ -231,6 +235,7 @@ func (p *predictor) describe(sol *solution) *Prediction {
 		WaitingPeerMs:      forPeer * perToken,
 		RowsPerRequest:     append([]float64(nil), p.visits.rows...),
 		PrefillRows:        append([]float64(nil), p.visits.prefill...),
+		Added:              p.added(),
 		ContextTokens:      p.cfg.contextTokens(),
 		BInForce:           append([]int(nil), c.inForce...),
 		DurationNs:         p.durations.mean,
@@ -248,6 +253,25 @@ func (p *predictor) describe(sol *solution) *Prediction {
 		out.Utilisation = append(out.Utilisation, busy[m]/quanta)
 		out.TokenShare = append(out.TokenShare, batch[m]*p.visits.tokens[m]/tokens)
 		out.StepsPerS = append(out.StepsPerS, steps[m]/seconds)
+	}
+	return out
+}
+
+func (p *predictor) added() (out []string) {
+	c := p.cfg
+	if c.Closed {
+		out = append(out, fmt.Sprintf("every visible token ends its request with probability 1 / %d, and the next one comes to %s", c.OutputTokens, c.names([][]int{{c.Home}})))
+		for m, rows := range p.visits.prefill {
+			if rows > 0 {
+				out = append(out, fmt.Sprintf("prefill: first visits to %s feed %.1f rows a request, spread over all of its steps there", c.names([][]int{{m}}), rows))
+			}
+		}
+	}
+	if c.HandoffNs > 0 {
+		out = append(out, fmt.Sprintf("hand-offs are under way for %d ns", c.HandoffNs))
+	}
+	if p.chain.stretch != nil {
+		out = append(out, "steps stretch while those of other models overlap them")
 	}
 	return out
 }

@@ -12,6 +12,9 @@ type rowLaw struct {
 	p []float64 // by rows
 	// What lies beyond p is one atom that keeps the mean exact.
 	beyond, beyondRows float64
+	// missing is the mean context that a row lacks against Config.ContextTokens:
+	// what reads a prompt in chunks has read little of it at first.
+	missing float64
 }
 
 // lawTail is the mass at which a law is cut off, lawMost the rows. No step

@@ -22,6 +22,7 @@ type twin struct {
 	inFlight [][]int   // requests in it
 	ready    [][]int   // requests by who waited longest
 	unseen   [][]int   // rows, by request and model
+	written  []int     // visible tokens, by request
 	lastRan  int
 	underway []handoff // by when they arrive
 
@@ -65,8 +66,22 @@ func newTwin(cfg *Config, seed uint64) *twin {
 		}
 		t.unseen = append(t.unseen, unseen)
 	}
+	t.written = make([]int, cfg.Users)
+	if cfg.Closed {
+		for r := range cfg.Users {
+			t.begin(r)
+		}
+	}
 	t.launch()
 	return t
+}
+
+// begin lets a user's next request begin.
+func (t *twin) begin(r int) {
+	t.written[r] = 0
+	for m := range t.unseen[r] {
+		t.unseen[r][m] = t.cfg.PromptTokens
+	}
 }
 
 func (t *twin) launch() {
@@ -142,16 +157,21 @@ func (t *twin) next() {
 		t.batches[m] += int64(len(t.inFlight[m]))
 		for _, r := range t.inFlight[m] {
 			to := t.route(m)
+			if m != t.cfg.Home || to == m || t.cfg.RoutedKept {
+				t.tokens++
+				t.written[r]++
+				for j := range t.unseen[r] {
+					t.unseen[r][j]++
+				}
+			}
+			if t.cfg.Closed && t.written[r] == t.cfg.OutputTokens {
+				t.begin(r)
+				to = t.cfg.Home
+			}
 			if to == m || t.cfg.HandoffNs == 0 {
 				arrivals[to] = append(arrivals[to], r)
 			} else {
 				t.underway = append(t.underway, handoff{t.nowNs + float64(t.cfg.HandoffNs), r, to})
-			}
-			if m != t.cfg.Home || to == m || t.cfg.RoutedKept {
-				t.tokens++
-				for j := range t.unseen[r] {
-					t.unseen[r][j]++
-				}
 			}
 		}
 		t.inFlight[m] = nil
@@ -243,6 +263,11 @@ func twinCells() map[string]Config {
 	kinked := pair(stairs{3, 4}, stairs{20, 6}, .1, .35, 6, 1, 3)
 	kinked.QuantumNs = 500_000
 	cells["rows in stairs"] = kinked
+	for i, back := range []float64{1, .35} {
+		closed := pair(linear{base: 3, perRow: .02}, linear{base: 20, perRow: .1}, .1, back, 6, 1, 3)
+		closed.Closed, closed.PromptTokens, closed.OutputTokens, closed.RoutedKept = true, 300, 200, i == 1
+		cells[fmt.Sprint("closed, back ", back)] = closed
+	}
 	for _, b := range []int{1, 4} {
 		even := ratio427(.2, .35, 8, 1, b)
 		even.Interference = [][]float64{{1, 1.5}, {1.5, 1}}
@@ -282,6 +307,10 @@ func twinCells() map[string]Config {
 // every completion.
 const roundedApart = .006
 
+// closedApart is what the chain may be off where requests end: it lets every
+// token end one, so that they are not equally long.
+const closedApart = .015
+
 // The tolerance against the twin is four of its standard errors; twice that for
 // figures whose own error was not measured.
 func TestChainAgainstTwin(t *testing.T) {
@@ -294,6 +323,9 @@ func TestChainAgainstTwin(t *testing.T) {
 			if strings.HasPrefix(name, "rows") || strings.HasPrefix(name, "interference, unlike") {
 				tolerance += roundedApart
 			}
+			if cfg.Closed {
+				tolerance += closedApart
+			}
 			if want.relSE > .003 {
 				t.Errorf("the twin ran too short: standard error %.2f %%", 100*want.relSE)
 			}
@@ -302,8 +334,8 @@ func TestChainAgainstTwin(t *testing.T) {
 				near(t, fmt.Sprint("utilisation ", m), got.Utilisation[m], want.utilisation[m], 2*tolerance)
 				near(t, fmt.Sprint("mean batch ", m), got.MeanBatch[m], want.meanBatch[m], 2*tolerance)
 			}
-			if want.waitingMs > .1 {
-				near(t, "waiting", got.WaitingStepMs+got.WaitingThresholdMs+got.WaitingPeerMs, want.waitingMs, 2*tolerance)
+			if want.waitingMs > .1 { // what prefills make the others wait is a small part of all
+				near(t, "waiting", got.WaitingStepMs+got.WaitingThresholdMs+got.WaitingPeerMs, want.waitingMs, 4*tolerance)
 			}
 		})
 	}

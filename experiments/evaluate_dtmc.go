@@ -65,6 +65,9 @@ func (s *setup) chain() (config dtmc.Config, reason string) {
 	}
 	if config.Closed {
 		config.ContextTokens = config.PromptTokens + meanProgress(w.OutputTokens)
+		if !w.OutputTokens.IsFixed() {
+			config.Outputs = outputs(w.OutputTokens, outputParts)
+		}
 	}
 	for i, m := range s.models {
 		config.Models = append(config.Models, dtmc.Model{Name: m.Name, Time: s.times[i], MaxRunning: m.MaxRunning, ChunkTokens: m.ChunkTokens})
@@ -110,15 +113,25 @@ func (s *setup) closedReason() string {
 	return ""
 }
 
+// outputParts is how many output lengths stand for a distribution on the chain.
+const outputParts = 16
+
+// outputs are equally likely lengths.
+func outputs(output Length, parts int) []int {
+	out := make([]int, parts)
+	for i := range out {
+		out[i] = output.Quantile((float64(i) + 0.5) / float64(parts))
+	}
+	return out
+}
+
 // meanProgress is how many tokens a request that is under way has written, on
 // average over time: the longer an output, the longer it is counted.
 func meanProgress(output Length) int {
-	const parts = 1000
 	sum, squares := 0.0, 0.0
-	for i := range parts {
-		x := float64(output.Quantile((float64(i) + 0.5) / parts))
-		sum += x
-		squares += x * x
+	for _, x := range outputs(output, 1000) {
+		sum += float64(x)
+		squares += float64(x) * float64(x)
 	}
 	return int(math.Round(squares / sum / 2))
 }

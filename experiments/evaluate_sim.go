@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/scheduler"
@@ -18,6 +19,9 @@ func (s *setup) simulate(seed uint64) Outcome {
 	r, err := sim.Run(config)
 	if err != nil {
 		return Failed(err)
+	}
+	if warmup := config.Workload.WarmupNs; warmup > 0 && r.EndNs <= warmup {
+		return Failed(fmt.Errorf("all requests had ended after %.4g s, before warm-up did: lower workload.warmup_s or raise workload.requests", float64(r.EndNs)/1e9))
 	}
 	out := s.outcome(r.Summary)
 	out.Warnings = s.rangeWarnings(steps)

@@ -328,3 +328,13 @@ func TestLengthsReadBack(t *testing.T) {
 		}
 	}
 }
+
+func TestWarmUpBeyondTheEnd(t *testing.T) {
+	r, err := Run(context.Background(), load(t, open, "systems=single:small", "workload.warmup_s=5000"), Options{Evaluate: Evaluate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Records[0]; got.Status != StatusError || !strings.Contains(got.Reason, "before warm-up did: lower workload.warmup_s") {
+		t.Errorf("%s: %s", got.Status, got.Reason)
+	}
+}

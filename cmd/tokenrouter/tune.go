@@ -140,6 +140,9 @@ func (o *tuneOptions) print(out io.Writer, p *experiments.Point, t *dtmc.Tuning)
 	models := p.Spec.Models
 	fmt.Fprintf(out, "%sbest B: %s, %.1f tok/s\n", pointTitle(p), vector(models, t.Best.B), t.Best.ThroughputTokPerS)
 	fmt.Fprintf(out, "%s\n", t.Verdict)
+	if len(t.Prediction.Added) > 0 {
+		fmt.Fprintf(out, "taken into account: %s\n", strings.Join(t.Prediction.Added, "; "))
+	}
 	if o.perUser > 0 || o.tpotMs > 0 {
 		fmt.Fprintln(out, o.fitting(models, t))
 	}
@@ -252,6 +255,7 @@ type tuningJSON struct {
 	Verdict   string           `json:"verdict"`
 	Search    string           `json:"search"`
 	QuantumMs float64          `json:"quantum_ms"`
+	Added     []string         `json:"added,omitempty"`      // to the steady system of matrix and steps
 	MostUsers *int             `json:"most_users,omitempty"` // that keep the limits
 	MostB     map[string]int   `json:"most_users_b,omitempty"`
 	OverLive  []map[string]int `json:"best_b_by_live,omitempty"`
@@ -288,7 +292,7 @@ func printTuningJSON(out io.Writer, p *experiments.Point, t *dtmc.Tuning) error 
 	line := tuningJSON{
 		Swept: map[string]json.RawMessage{}, Best: byName(t.Best.B), Users: t.Best.Users, figuresJSON: figuresOf(&t.Best),
 		Gain: t.Gain, WorstLoss: t.WorstLoss, Matters: t.Matters, Verdict: t.Verdict,
-		Search: t.Method, QuantumMs: float64(t.Prediction.QuantumNs) / 1e6,
+		Search: t.Method, QuantumMs: float64(t.Prediction.QuantumNs) / 1e6, Added: t.Prediction.Added,
 	}
 	if math.IsNaN(line.Gain) || math.IsInf(line.Gain, 0) {
 		line.Gain = 0

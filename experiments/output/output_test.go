@@ -185,8 +185,13 @@ func TestEveryCarriedExperimentDraws(t *testing.T) {
 			t.Fatal(err)
 		}
 		set := []string{"seeds=[1]"}
-		if plan, err := experiments.Load(file, src); err == nil && plan.Points[0].Spec.Workload.Kind == experiments.KindSteady {
-			set = append(set, "workload.duration_s=20", "workload.warmup_s=2")
+		if plan, err := experiments.Load(file, src); err == nil {
+			switch kind := plan.Points[0].Spec.Workload.Kind; {
+			case kind == experiments.KindSteady:
+				set = append(set, "workload.duration_s=20", "workload.warmup_s=2")
+			case experiments.IsOpen(kind):
+				set = append(set, "workload.requests=60", "workload.warmup_s=0")
+			}
 		}
 		plan, err := experiments.Load(file, src, set...)
 		if err != nil {

@@ -170,3 +170,17 @@ func TestNoLimitsNoGoodput(t *testing.T) {
 		t.Errorf("one class: %+v", s.Classes)
 	}
 }
+
+func TestEndBeforeWarmUp(t *testing.T) {
+	r := NewRecorder(1, 100)
+	a := RequestTimes{}
+	r.Emitted(&a, 50, 1, 0)
+	r.Ended(&a, 50, false)
+	s := r.Summary(50, []int64{0}, 0)
+	for what, x := range map[string]float64{"throughput": s.ThroughputTokPerS, "window": s.WindowS, "utilisation": s.Utilisation[0], "error": s.ThroughputRelSE} {
+		near(t, what, x, math.NaN(), 0)
+	}
+	if s.Tokens != 0 || s.Requests != 0 {
+		t.Errorf("counted %d tokens of %d requests", s.Tokens, s.Requests)
+	}
+}

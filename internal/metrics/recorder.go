@@ -152,6 +152,9 @@ func (r *Recorder) Waited(cause Cause, ns, atNs int64) {
 // number of users of a steady workload, whose requests never end, else 0.
 func (r *Recorder) Summary(endNs int64, stillBusyNs []int64, users int) Summary {
 	windowS := float64(endNs-r.warmupNs) / 1e9
+	if windowS <= 0 {
+		windowS = math.NaN() // it ended before warm-up did: nothing was observed
+	}
 	s := Summary{
 		WindowS: windowS, Requests: r.requests, Aborted: r.aborted, Tokens: r.tokens,
 		ThroughputTokPerS: float64(r.tokens) / windowS, ThroughputRelSE: r.slices.relSE(endNs),

@@ -67,6 +67,9 @@ func (b *batchMeans) find(atNs int64) {
 // relSE is the relative standard error of the mean rate up to endNs; NaN with
 // fewer than 8 whole slices.
 func (b *batchMeans) relSE(endNs int64) float64 {
+	if endNs <= b.startNs {
+		return math.NaN()
+	}
 	b.find(endNs) // so that the width does not depend on the last count
 	whole := b.counts[:b.current]
 	n := float64(len(whole))
