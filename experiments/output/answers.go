@@ -25,7 +25,7 @@ func (v *view) answers() []string {
 	case v.sweepsB():
 		answer = v.answerB
 	case v.xNames() != nil:
-		return append(v.answerHighest(), v.notApplicable()...)
+		return append(v.answerHighest(), v.footnotes()...)
 	case swept && isNumber && !experiments.IsThreshold(v.x):
 		answer = v.answerCourse
 	}
@@ -40,7 +40,32 @@ func (v *view) answers() []string {
 		}
 		out = append(out, unbroken(a+"."))
 	}
-	return append(out, v.notApplicable()...)
+	return append(out, v.footnotes()...)
+}
+
+// footnotes are the sentences after the answers: what others published, and
+// what could not be shown.
+func (v *view) footnotes() []string {
+	return append(v.publishedText(), v.notApplicable()...)
+}
+
+// publishedText prints what was published beside our answers.
+func (v *view) publishedText() []string {
+	p := &v.results.Plan.Published
+	if p.Source == "" {
+		return nil
+	}
+	text := "Published by " + p.Source
+	var parts []string
+	for _, system := range v.results.Plan.Systems {
+		if x, ok := p.BySystem[system]; ok {
+			parts = append(parts, fmt.Sprintf("%s %g", system, x))
+		}
+	}
+	if len(parts) > 0 {
+		text += ": " + strings.Join(parts, ", ")
+	}
+	return []string{unbroken(text + ".")}
 }
 
 // notApplicable says, once each, why places could not show what they were
