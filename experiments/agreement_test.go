@@ -18,7 +18,7 @@ import (
 // Where the chain is exact they must agree within the simulator's own noise.
 const (
 	agreeRel        = 0.005  // durations of whole quanta
-	agreeProfileRel = 0.02   // shipped profiles at the default quantum
+	agreeProfileRel = 0.012  // shipped profiles at the default quantum
 	agreeSlowRel    = 0.01   // models that slow each other down
 	simRelSE        = 0.0015 // the simulator's own standard error, at most
 )
