@@ -139,10 +139,13 @@ func (t *timer) law(requests, single int, sum []atom) stepLaw {
 		out.atoms = append(out.atoms, timed{a.p, ns})
 	}
 	out.deviationNs = math.Sqrt(max(0, square-out.meanNs*out.meanNs))
-	if len(sum) == 1 {
-		out.deviationNs = 0
-	}
 	slices.SortFunc(out.atoms, func(a, b timed) int { return cmp.Compare(a.ns, b.ns) })
+	if last := out.atoms[len(out.atoms)-1]; out.atoms[0].ns == last.ns {
+		// Exactly, for the sum of probabilities is 1 but for rounding: a step that
+		// does not vary must not lose its whole nanoseconds, and with them the
+		// common divisor of all steps.
+		out.meanNs, out.deviationNs = last.ns, 0
+	}
 	return out
 }
 

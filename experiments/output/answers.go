@@ -25,7 +25,7 @@ func (v *view) answers() []string {
 	case v.sweepsB():
 		answer = v.answerB
 	case v.xNames() != nil:
-		return append(v.answerHighest(), v.footnotes()...)
+		return append(v.answerCombination(), v.footnotes()...)
 	case swept && isNumber && !experiments.IsThreshold(v.x):
 		answer = v.answerCourse
 	}
@@ -181,19 +181,19 @@ func (v *view) answerBest(group combo) string {
 	return fmt.Sprintf("%s %s best in %s: %s", strings.Join(best, " and "), verb, figureLabel(v.results.Figures[v.y].Name), strings.Join(parts, ", "))
 }
 
-// answerHighest names the combination with the highest plotted figure.
-func (v *view) answerHighest() []string {
+// answerCombination names the combination with the best plotted figure.
+func (v *view) answerCombination() []string {
 	rows := v.pick(func(r *experiments.Row) bool { return r.On == v.bestPlace() && !math.IsNaN(r.Mean[v.y]) })
 	if len(rows) == 0 {
 		return nil
 	}
 	best := rows[0]
 	for _, r := range rows[1:] {
-		if r.Mean[v.y] > best.Mean[v.y] {
+		if lowIsGood(v.results.Figures[v.y].Name) == (r.Mean[v.y] < best.Mean[v.y]) {
 			best = r
 		}
 	}
-	return []string{unbroken(fmt.Sprintf("Highest %s: %s with %s (%s).", figureLabel(v.results.Figures[v.y].Name),
+	return []string{unbroken(fmt.Sprintf("Best %s: %s with %s (%s).", figureLabel(v.results.Figures[v.y].Name),
 		short(best.Mean[v.y]), v.label(best.Point.Swept), best.System))}
 }
 
