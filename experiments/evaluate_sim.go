@@ -41,12 +41,16 @@ func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
 		Interference: s.interference(),
 		NoReuse:      !s.spec.Scheduler.PrefixReuse,
 	}
+	if s.spec.Workload.Kind == KindSteady && s.queryShare != nil {
+		return config, "each request is drawn once, so requests must end: workload.kind closed, not steady"
+	}
 	if steady := s.spec.Workload.Kind == KindSteady; steady && (s.reread || s.dispatcher != nil) {
 		return config, "reading all tokens again and again needs requests that end: workload.kind closed, not steady"
 	}
 	for i, m := range s.models {
 		if s.algorithm.Needs(i) != 0 {
-			return config, "the simulator has no signals of real models, and " + s.algorithm.Name() + " reads " + s.algorithm.Needs(i).String()
+			return config, "the simulator has no signals of real models, and " + s.algorithm.Name() + " reads " + s.algorithm.Needs(i).String() +
+				": stand in for it by routing.algorithm matrix, with the share of tokens that it routes"
 		}
 		config.Models = append(config.Models, sim.Model{
 			Name: m.Name, Time: s.times[i], MaxRunning: m.MaxRunning,

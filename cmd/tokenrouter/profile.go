@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"strings"
@@ -167,7 +169,15 @@ func writeProfile(stdout io.Writer, path string, p *steptime.Profile) error {
 	if err := steptime.WriteTOML(&text, p); err != nil {
 		return err
 	}
-	return os.WriteFile(path, text.Bytes(), 0o666)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, fs.ErrExist) {
+		return &usageError{fmt.Errorf("%s is there already\n  fix: choose another --out, or remove it", path)}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text.Bytes())
+	return errors.Join(err, f.Close())
 }
 
 func newProfileCheck() *cobra.Command {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/internal/report"
+	"github.com/tokenrouter/tokenrouter/internal/report/figure"
 )
 
 // sweepsB reports whether the experiment asks which threshold is best.
@@ -46,7 +47,33 @@ func (v *view) answers() []string {
 // footnotes are the sentences after the answers: what others published, and
 // what could not be shown.
 func (v *view) footnotes() []string {
-	return append(v.publishedText(), v.notApplicable()...)
+	return slices.Concat(v.publishedText(), v.unfinished(), v.notApplicable())
+}
+
+// unfinished warns of systems that refused or dropped requests: their latencies
+// are those of the others only.
+func (v *view) unfinished() []string {
+	ended, aborted := v.figure("requests"), v.figure("aborted")
+	var out []string
+	for _, system := range v.results.Plan.Systems {
+		var worst *experiments.Row
+		share := 0.0
+		for _, r := range v.pick(func(r *experiments.Row) bool { return r.System == system && r.Mean[aborted] > 0 }) {
+			if s := r.Mean[aborted] / (r.Mean[aborted] + r.Mean[ended]); s > share {
+				worst, share = r, s
+			}
+		}
+		if worst == nil {
+			continue
+		}
+		where := ""
+		if label := v.label(worst.Point.Swept); label != "" {
+			where = " with " + label
+		}
+		out = append(out, unbroken(fmt.Sprintf("Beware: %s refused or dropped up to %.3g %% of the requests%s (a full queue, or larger than a KV pool); latencies are those of the others.",
+			system, 100*share, where)))
+	}
+	return out
 }
 
 // publishedText prints what was published beside our answers.
@@ -132,6 +159,10 @@ func (v *view) answerCourse(group combo) string {
 		if len(s.Y) < 2 {
 			continue
 		}
+		if v.results.Figures[v.y].Name == goodShare {
+			parts = append(parts, system+" "+keepsUpTo(&s))
+			continue
+		}
 		first, last := s.Y[0], s.Y[len(s.Y)-1]
 		change := percent(last/first - 1)
 		if last >= 3*first {
@@ -145,6 +176,25 @@ func (v *view) answerCourse(group combo) string {
 	xs := v.values(v.x)
 	return fmt.Sprintf("%s, %s from %s to %s: %s", figureLabel(v.results.Figures[v.y].Name), v.axisName(v.x),
 		xs[0].Text(), xs[len(xs)-1].Text(), strings.Join(parts, ", "))
+}
+
+// keepsShare is the share of good requests from which on a system is said to
+// keep the limits.
+const keepsShare = 0.99
+
+// keepsUpTo says up to which X the limits are kept.
+func keepsUpTo(s *figure.Series) string {
+	n := 0
+	for n < len(s.Y) && s.Y[n] >= keepsShare {
+		n++
+	}
+	switch n {
+	case 0:
+		return fmt.Sprintf("keeps the limits for fewer than %.0f %% at %s already", 100*keepsShare, short(s.X[0]))
+	case len(s.Y):
+		return fmt.Sprintf("keeps them for %.0f %% throughout", 100*keepsShare)
+	}
+	return fmt.Sprintf("keeps them for %.0f %% up to %s (at %s for %.0f %%)", 100*keepsShare, short(s.X[n-1]), short(s.X[n]), 100*s.Y[n])
 }
 
 // sameFigure is how close two systems' figures are called equal.

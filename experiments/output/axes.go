@@ -23,6 +23,7 @@ type view struct {
 
 const (
 	throughput = "throughput_tok_per_s"
+	goodShare  = "good_request_share"
 	bySystem   = "system"
 )
 
@@ -32,6 +33,9 @@ func newView(r *experiments.Results) *view {
 	name := p.Y
 	if name == "" {
 		name = throughput
+		if good := v.figure(goodShare); good >= 0 && v.observed(good) {
+			name = goodShare // limits are set, so they are what is asked about
+		}
 	}
 	v.y = v.figure(name)
 	if v.y < 0 {

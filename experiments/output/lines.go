@@ -2,6 +2,7 @@ package output
 
 import (
 	"math"
+	"strings"
 
 	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/internal/report/figure"
@@ -81,6 +82,11 @@ func (v *view) line(group combo, system, on string) figure.Series {
 				s.Low = append(s.Low, r.Mean[v.y]-r.CI95[v.y])
 				s.High = append(s.High, r.Mean[v.y]+r.CI95[v.y])
 			}
+		}
+	}
+	if strings.HasSuffix(v.results.Figures[v.y].Name, "_share") {
+		for i := range s.Low { // an interval by Student's t knows no bounds
+			s.Low[i], s.High[i] = max(s.Low[i], 0), min(s.High[i], 1)
 		}
 	}
 	return s

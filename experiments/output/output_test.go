@@ -213,7 +213,7 @@ func TestEveryCarriedExperimentDraws(t *testing.T) {
 func TestTunedBeside(t *testing.T) {
 	r := results(t, small, "routing.matrix=[[0.6, 0.4], [1.0, 0.0]]", `sweep.models.large.B=[1, 2, "tuned"]`, "workload.duration_s=40", "seeds=[1]")
 	answers, _ := Summary(r)
-	if len(answers) != 1 || !strings.HasPrefix(answers[0], "Highest throughput") || !strings.Contains(answers[0], "with B\u00a0=\u00a0tuned") {
+	if len(answers) != 1 || !strings.HasPrefix(answers[0], "Best throughput") || !strings.Contains(answers[0], "with B\u00a0=\u00a0tuned") {
 		t.Errorf("answers: %q", answers)
 	}
 	if svg := string(write(t, r)["small.svg"]); !strings.Contains(svg, ">tuned<") {

@@ -17,6 +17,9 @@ func (v *view) gantt() (*figure.Gantt, error) {
 	}
 	g.Kinds = append(g.Kinds, figure.Kind{Name: "waits", Quiet: true})
 	for i, c := range v.results.Plan.Cells {
+		if c.System == experiments.SystemStdServing {
+			continue // its servers see a new request for every token: no row is one of ours
+		}
 		if c.On != experiments.OnSim || v.results.Records[i].Status != experiments.StatusOK || i > 0 && c.System == v.results.Plan.Cells[i-1].System {
 			continue
 		}
