@@ -192,9 +192,9 @@ func keepsUpTo(s *figure.Series) string {
 	case 0:
 		return fmt.Sprintf("keeps the limits for fewer than %.0f %% at %s already", 100*keepsShare, short(s.X[0]))
 	case len(s.Y):
-		return fmt.Sprintf("keeps them for %.0f %% throughout", 100*keepsShare)
+		return fmt.Sprintf("keeps the limits for %.0f %% throughout", 100*keepsShare)
 	}
-	return fmt.Sprintf("keeps them for %.0f %% up to %s (at %s for %.0f %%)", 100*keepsShare, short(s.X[n-1]), short(s.X[n]), 100*s.Y[n])
+	return fmt.Sprintf("keeps the limits for %.0f %% up to %s (at %s for %.0f %%)", 100*keepsShare, short(s.X[n-1]), short(s.X[n]), 100*s.Y[n])
 }
 
 // sameFigure is how close two systems' figures are called equal.

@@ -118,6 +118,11 @@ func (v *view) draw() ([]drawn, error) {
 		list = append(list, named{plan.Name, "", v.bars()})
 	default:
 		list = append(list, named{plan.Name, "", v.lines()})
+		if v.x == "workload.concurrency" && v.results.Figures[v.y].Name == throughput {
+			user := *v
+			user.y = v.figure("per_user_tok_per_s")
+			list = append(list, named{plan.Name + "-per-user", "What a single user sees of it.", user.lines()})
+		}
 		if v.published() != nil {
 			list = append(list, named{plan.Name + "-systems", "Each system at its best B.", v.bars()})
 		}
