@@ -16,7 +16,7 @@ import (
 const EventsJSONL = "events.jsonl"
 
 // ErrNoSimulation says that no cell was simulated.
-var ErrNoSimulation = errors.New("events are those of a simulated cell, and this experiment has none that went well")
+var ErrNoSimulation = errors.New("events are those of a simulated cell, and this experiment has none that can be followed")
 
 // WriteEvents simulates the cell that the timeline shows once more and writes
 // its first events, at most limit of them: package trace says what a line

@@ -81,6 +81,9 @@ func Write(r *experiments.Results, dir, command string) ([]string, error) {
 func (v *view) timelineCell() (experiments.Cell, bool) {
 	panels := v.panels()
 	for _, system := range append([]string{experiments.SystemTokenRouter}, v.results.Plan.Systems...) {
+		if system == experiments.SystemStdServing {
+			continue // its servers see a new request for every token: nothing to follow
+		}
 		best := v.bestRow(panels[len(panels)-1], system, experiments.OnSim)
 		if best == nil {
 			continue
