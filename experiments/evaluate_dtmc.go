@@ -27,7 +27,7 @@ func (s *setup) predict() Outcome {
 		return Failed(err)
 	}
 	out := s.outcome(predicted(p))
-	out.Warnings = s.chainWarnings(p)
+	out.Warnings = append(s.chainWarnings(p), s.memoryWarnings()...)
 	return out
 }
 

@@ -24,7 +24,7 @@ func (s *setup) simulate(seed uint64) Outcome {
 		return Failed(fmt.Errorf("all requests had ended after %.4g s, before warm-up did: lower workload.warmup_s or raise workload.requests", float64(r.EndNs)/1e9))
 	}
 	out := s.outcome(r.Summary)
-	out.Warnings = s.rangeWarnings(steps)
+	out.Warnings = append(s.rangeWarnings(steps), s.memoryWarnings()...)
 	return out
 }
 

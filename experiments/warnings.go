@@ -113,6 +113,35 @@ func (s *setup) rangeWarnings(all []*counted) []Warning {
 	return out
 }
 
+// memoryWarnings says which models' weights, with those of the models beside
+// them, do not fit into a GPU. KV is taken as given: see kv_tokens.
+func (s *setup) memoryWarnings() []Warning {
+	var out []Warning
+	for i := range s.models {
+		p := s.models[i].Prices
+		if p == nil || p.WeightBytes == 0 {
+			continue
+		}
+		memory, ok := steptime.MemoryBytes(p.Profile.GPU)
+		if !ok {
+			continue
+		}
+		for _, gpu := range s.models[i].GPUs {
+			weights := 0.0
+			for j := range s.models {
+				if other := s.models[j].Prices; other != nil && slices.Contains(s.models[j].GPUs, gpu) {
+					weights += float64(other.WeightBytes)
+				}
+			}
+			if weights > memory {
+				out = append(out, Warning{s.models[i].Name, 0, fmt.Sprintf("the weights on GPU %d take %.0f GB, and %s has %.0f", gpu, weights/1e9, p.Profile.GPU, memory/1e9)})
+				break
+			}
+		}
+	}
+	return out
+}
+
 // chainWarnings says the same of the mean step that the chain finds: it has no
 // share of steps by context and rows.
 func (s *setup) chainWarnings(p *dtmc.Prediction) []Warning {

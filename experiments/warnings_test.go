@@ -97,3 +97,21 @@ func BenchmarkSteps(b *testing.B) {
 		})
 	}
 }
+
+// Weights that no GPU holds are said: 140 GB of Llama-2-70B on one A100.
+func TestWeightsBeyondTheGPU(t *testing.T) {
+	for config, want := range map[string]string{
+		`roofline = { gpu = "a100-80gb", config = "llama-2-70b", tp = 1 }`: "models.large: the weights on GPU 1 take 138 GB, and a100-80gb has 86",
+		`roofline = { gpu = "a100-80gb", config = "llama-2-70b", tp = 2 }`: "",
+		`roofline = { gpu = "h200", config = "llama-2-70b", tp = 1 }`:      "",
+	} {
+		plan := load(t, string(priced(config)), "on=sim", "workload.duration_s=4", "workload.warmup_s=1")
+		results, err := Run(context.Background(), plan, Options{Evaluate: Evaluate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(results.Warnings(), "\n"); got != want {
+			t.Errorf("%s: warnings %q, want %q", config, got, want)
+		}
+	}
+}

@@ -10,3 +10,13 @@ func MemoryBytesPerS(gpu string) (float64, bool) {
 	}
 	return 0, false
 }
+
+// MemoryBytes is the memory of one of [GPUs]; false for others.
+func MemoryBytes(gpu string) (float64, bool) {
+	for i := range gpus {
+		if gpus[i].name == gpu {
+			return gpus[i].memoryGiB * (1 << 30), true
+		}
+	}
+	return 0, false
+}

@@ -12,6 +12,7 @@ import (
 type gpuFigures struct {
 	name       string
 	tbPerS     float64 // memory
+	memoryGiB  float64
 	tflops     float64
 	nvlinkGBs  float64
 	gemmOffset float64 // us; 0 = as fitted on the A100
@@ -26,9 +27,9 @@ type gpuFigures struct {
 // in 0.65 of the time: the engine without CUDA graphs of splitwise-sim (MIT) takes
 // 29.5 ms for a step of Llama-2-70B at TP4 there, 44.6 ms on A100s.
 var gpus = []gpuFigures{
-	{name: fittedGPU, tbPerS: 2.039, tflops: 312, nvlinkGBs: 600, launchShare: 1},
-	{name: "h100", tbPerS: 3.35, tflops: 989.5, nvlinkGBs: 900, gemmOffset: 3.9, gemmShare: 0.88, launchShare: 0.65},
-	{name: "h200", tbPerS: 4.8, tflops: 989.5, nvlinkGBs: 900, gemmOffset: 3.9, gemmShare: 0.88, launchShare: 0.65},
+	{name: fittedGPU, tbPerS: 2.039, memoryGiB: 80, tflops: 312, nvlinkGBs: 600, launchShare: 1},
+	{name: "h100", tbPerS: 3.35, memoryGiB: 80, tflops: 989.5, nvlinkGBs: 900, gemmOffset: 3.9, gemmShare: 0.88, launchShare: 0.65},
+	{name: "h200", tbPerS: 4.8, memoryGiB: 141, tflops: 989.5, nvlinkGBs: 900, gemmOffset: 3.9, gemmShare: 0.88, launchShare: 0.65},
 }
 
 // fittedGPU is the one whose kernels were measured.
