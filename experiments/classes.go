@@ -41,20 +41,7 @@ const maxClasses = 16
 
 // classes checks an array of tables.
 func (c *valueCheck) classes(v any) Classes {
-	var tables []map[string]any
-	switch v := v.(type) {
-	case []map[string]any:
-		tables = v
-	case []any:
-		for _, item := range v {
-			if t, ok := item.(map[string]any); ok {
-				tables = append(tables, t)
-			}
-		}
-		if len(tables) != len(v) {
-			tables = nil
-		}
-	}
+	tables := tablesOf(v)
 	switch {
 	case len(tables) == 0:
 		c.fail("", "start each class with [[workload.classes]]", "must be an array of tables, got %s", describe(v))

@@ -93,23 +93,29 @@ type modelTable struct {
 	src, path string
 }
 
+// tablesOf is an array of tables as the decoder gives it: of two types, by how
+// it is written in the file. Anything else is nil.
+func tablesOf(v any) []map[string]any {
+	switch v := v.(type) {
+	case []map[string]any:
+		return v
+	case []any:
+		var tables []map[string]any
+		for _, item := range v {
+			t, ok := item.(map[string]any)
+			if !ok {
+				return nil
+			}
+			tables = append(tables, t)
+		}
+		return tables
+	}
+	return nil
+}
+
 // readModels collects the models' names first: other values refer to them.
 func (d *document) readModels(v any) []modelTable {
-	var tables []map[string]any
-	switch v := v.(type) {
-	case nil:
-	case []map[string]any:
-		tables = v
-	case []any:
-		for _, item := range v {
-			if t, ok := item.(map[string]any); ok {
-				tables = append(tables, t)
-			}
-		}
-		if len(tables) != len(v) {
-			tables = nil
-		}
-	}
+	tables := tablesOf(v)
 	switch {
 	case v == nil:
 		d.fail(problem{path: "models", msg: "is missing", hint: "start each model with [[models]]"})
