@@ -81,9 +81,7 @@ func lower(v *atomic.Int64, to int64) {
 // into its sign bit when the lowest exponent bit is added, and into no other
 // lane.
 func finite(data []byte, dtype Dtype) bool {
-	exponent := map[Dtype]uint64{BF16: 0x7f80_7f80_7f80_7f80, F16: 0x7c00_7c00_7c00_7c00, F32: 0x7f80_0000_7f80_0000}[dtype]
-	lowest := map[Dtype]uint64{BF16: 0x0080_0080_0080_0080, F16: 0x0400_0400_0400_0400, F32: 0x0080_0000_0080_0000}[dtype]
-	signs := exponent + lowest
+	exponent, lowest := exponentLanes(dtype)
 	overflow := uint64(0)
 	for len(data) >= 32 {
 		a, b := binary.LittleEndian.Uint64(data), binary.LittleEndian.Uint64(data[8:])
@@ -96,7 +94,21 @@ func finite(data []byte, dtype Dtype) bool {
 	for i := 0; i < 32; i += 8 {
 		overflow |= binary.LittleEndian.Uint64(last[i:])&exponent + lowest
 	}
-	return overflow&signs == 0
+	return overflow&(exponent+lowest) == 0
+}
+
+// exponentLanes gives, for every number in a word, the bits of its exponent and
+// the lowest of them.
+func exponentLanes(dtype Dtype) (exponent, lowest uint64) {
+	switch dtype {
+	case BF16:
+		return 0x7f80_7f80_7f80_7f80, 0x0080_0080_0080_0080
+	case F16:
+		return 0x7c00_7c00_7c00_7c00, 0x0400_0400_0400_0400
+	case F32:
+		return 0x7f80_0000_7f80_0000, 0x0080_0000_0080_0000
+	}
+	panic("model: weights of no dtype")
 }
 
 // fault describes the first weight of a piece that is not finite.

@@ -70,10 +70,15 @@ func writeJSON(path string, content any) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// writeTensors puts wide types first, which aligns all of them.
-func writeTensors(path string, tensors []*Tensor) error {
+// wideFirst orders tensors so that all are aligned, one after the other.
+func wideFirst(tensors []*Tensor) []*Tensor {
 	tensors = slices.Clone(tensors)
 	slices.SortStableFunc(tensors, func(a, b *Tensor) int { return b.Dtype.Size() - a.Dtype.Size() })
+	return tensors
+}
+
+func writeTensors(path string, tensors []*Tensor) error {
+	tensors = wideFirst(tensors)
 	f, err := os.Create(path)
 	if err != nil {
 		return err
