@@ -89,7 +89,7 @@ func newCuts(m *model.Model, threads int) cuts {
 // kernels take several at once.
 const (
 	cutBytes   = 128 << 10
-	cutColumns = 16
+	cutColumns = 12
 )
 
 func cut(threads int, matrices ...*model.Tensor) (all []columns) {
