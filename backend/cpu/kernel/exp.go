@@ -63,7 +63,25 @@ func Softmax(x []float32) {
 }
 
 // expSum replaces x by exp(x[i]-shift) and returns the sum.
-func expSum(x []float32, shift float32) float32 { return expSumGo(x, shift) }
+func expSum(x []float32, shift float32) float32 {
+	if level == plainGo {
+		return expSumGo(x, shift)
+	}
+	var sum [lanes]float32
+	whole := len(x) / lanes * lanes
+	if whole > 0 {
+		expSumBlocks(x[:whole], shift, &sum)
+	}
+	if whole < len(x) {
+		var end [lanes]float32
+		for i := copy(end[:], x[whole:]); i < lanes; i++ {
+			end[i] = float32(math.Inf(-1)) // adds nothing
+		}
+		expSumBlocks(end[:], shift, &sum)
+		copy(x[whole:], end[:])
+	}
+	return addLanes(&sum)
+}
 
 func expSumGo(x []float32, shift float32) float32 {
 	var sum [lanes]float32
@@ -80,7 +98,21 @@ func SiLUMul(y, gate, up []float32) {
 	if len(gate) != len(y) || len(up) != len(y) {
 		panic(fmt.Sprintf("kernel: SiLU of %d gates times %d into %d", len(gate), len(up), len(y)))
 	}
-	siluMulGo(y, gate, up)
+	if level == plainGo {
+		siluMulGo(y, gate, up)
+		return
+	}
+	whole := len(y) / lanes * lanes
+	if whole > 0 {
+		siluMulBlocks(y[:whole], gate, up)
+	}
+	if whole < len(y) {
+		var g, u [lanes]float32
+		copy(g[:], gate[whole:])
+		copy(u[:], up[whole:])
+		siluMulBlocks(g[:], g[:], u[:])
+		copy(y[whole:], g[:])
+	}
 }
 
 func siluMulGo(y, gate, up []float32) {

@@ -14,7 +14,10 @@
 // different outputs. To share a product among threads, cut its columns.
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 const lanes = 32
 
@@ -102,11 +105,41 @@ func AddScaled(y []float32, a float32, x []float32) {
 // the positions into several calls changes nothing.
 func WeightedSum(y, a, v []float32, rows, k, n, aStride, vStride int) {
 	checkStrided(len(a), len(y), len(v), rows, k, n, aStride, vStride)
-	weightedSumGo(y, a, v, formatF32, shape{rows, k, aStride, k, vStride}, n)
+	weightedSum(y, a, v, formatF32, shape{rows, k, aStride, k, vStride}, n)
 }
 
 // WeightedSumBF16 is WeightedSum for values in bfloat16.
 func WeightedSumBF16(y, a []float32, v []uint16, rows, k, n, aStride, vStride int) {
 	checkStrided(len(a), len(y), len(v), rows, k, n, aStride, vStride)
-	weightedSumGo(y, a, v, formatBF16, shape{rows, k, aStride, k, vStride}, n)
+	weightedSum(y, a, v, formatBF16, shape{rows, k, aStride, k, vStride}, n)
+}
+
+func weightedSum[W stored](y, a []float32, v []W, f format, s shape, n int) {
+	if s.rows == 0 || s.k == 0 || n == 0 || level == plainGo {
+		weightedSumGo(y, a, v, f, s, n)
+		return
+	}
+	for r := range s.rows {
+		weightedSumRow(y[r*s.k:][:s.k], a[r*s.yStride:], v, s.wStride, n)
+	}
+}
+
+// ReadThrough reads all of x as fast as this machine can and returns the XOR of
+// its bits: the yardstick for kernels that stream weights from memory.
+func ReadThrough(x []float32) uint32 {
+	var sum [lanes]uint32
+	whole := len(x) / lanes * lanes
+	if level == plainGo {
+		whole = 0
+	} else if whole > 0 {
+		readBlocks(x[:whole], &sum)
+	}
+	var all uint32
+	for _, v := range x[whole:] {
+		all ^= math.Float32bits(v)
+	}
+	for _, v := range sum {
+		all ^= v
+	}
+	return all
 }
