@@ -11,7 +11,7 @@ const (
 	phaseAttentionNorm        // a row
 	phaseQKV                  // columns
 	phaseRotate               // a row
-	phaseAttend               // a tile and a KV head
+	phaseAttend               // a tile
 	phaseOutput               // columns
 	phaseMLPNorm              // a row
 	phaseGateUp               // columns
@@ -73,7 +73,7 @@ func (e *Engine) feed() {
 		e.pool.do(phaseAttentionNorm, rows)
 		e.pool.do(phaseQKV, len(e.cuts.qkv))
 		e.pool.do(phaseRotate, rows)
-		e.pool.do(phaseAttend, len(e.pass.tiles)*e.kvHeads)
+		e.pool.do(phaseAttend, len(e.pass.tiles))
 		e.pool.do(phaseOutput, len(e.cuts.output))
 		e.pool.do(phaseMLPNorm, rows)
 		e.pool.do(phaseGateUp, len(e.cuts.gateUp))

@@ -103,10 +103,7 @@ func (e *Engine) gather(sequence, token int) (int, int) {
 	for sequence < len(e.step.Sequences) && len(p.rows) < e.maxRows {
 		s := &e.step.Sequences[sequence]
 		end := min(len(s.Tokens), token+e.maxRows-len(p.rows))
-		for from := token; from < end; from += e.tileRows() {
-			rows := min(e.tileRows(), end-from)
-			p.tiles = append(p.tiles, tile{len(p.rows) + from - token, rows, s.Start + from, s.Blocks})
-		}
+		e.tile(tile{first: len(p.rows), rows: end - token, position: s.Start + token, blocks: s.Blocks})
 		for ; token < end; token++ {
 			p.rows = append(p.rows, row{s.Tokens[token], s.Start + token, s.Blocks})
 		}
