@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"math"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -35,6 +36,10 @@ func Toy(family string) *modelconfig.Config {
 // some tokens are likely and entropies differ from position to position.
 const headGain = 3
 
+// residualGain makes what layers add outweigh the embedding in the residual
+// stream. With a tied head the model would else repeat its last token for ever.
+const residualGain = 3
+
 // Random makes a model of a shape with random weights, for tests, and for
 // measuring where no checkpoint is at hand: speed does not depend on the values.
 // A weight is a function of the seed, the tensor's name and its index, before it
@@ -65,13 +70,7 @@ func Random(config *modelconfig.Config, dtype Dtype, seed uint64) (*Model, error
 			t.U16 = make([]uint16, n)
 		}
 		*slot.to = t
-		key, deviation := randomKey(seed, slot.name), 0.0
-		if len(slot.shape) == 2 {
-			deviation = 1 / math.Sqrt(float64(slot.shape[1]))
-		}
-		if slot.name == headName || slot.name == embedName && c.TiedEmbeddings {
-			deviation *= headGain
-		}
+		key, deviation := randomKey(seed, slot.name), deviationOf(slot, c.TiedEmbeddings)
 		for from := 0; from < n; from += fillChunk {
 			parts = append(parts, part{slot.to, key, deviation, from, min(from+fillChunk, n)})
 		}
@@ -79,6 +78,21 @@ func Random(config *modelconfig.Config, dtype Dtype, seed uint64) (*Model, error
 	fillAll(parts)
 	m.tie()
 	return m, nil
+}
+
+// deviationOf is 0 for norms, which are 1.
+func deviationOf(s slot, tied bool) float64 {
+	if len(s.shape) != 2 {
+		return 0
+	}
+	deviation := 1 / math.Sqrt(float64(s.shape[1]))
+	switch {
+	case s.name == headName, s.name == embedName && tied:
+		return headGain * deviation
+	case strings.HasSuffix(s.name, "o_proj.weight"), strings.HasSuffix(s.name, "down_proj.weight"):
+		return residualGain * deviation
+	}
+	return deviation
 }
 
 const fillChunk = 1 << 18
