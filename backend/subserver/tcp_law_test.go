@@ -210,7 +210,7 @@ func TestAProcessThatDiesFailsItsRequestsOnly(t *testing.T) {
 const childEnv = "TOKENROUTER_TEST_PEER" // addresses and own address of a child process
 
 func twoProcesses() plan {
-	return plan{algorithm: "matrix", params: sources[0].params, rule: scheduler.Eager{}, b: 1, concurrency: 4, requests: 40,
+	return plan{algorithm: "matrix", params: sources[0].params, rule: scheduler.Eager{}, b: 1, concurrency: 8, requests: 32,
 		kvTokens: 4000, blockTokens: 4, chunk: 16, maxRunning: 8, seed: 3}
 }
 

@@ -82,6 +82,19 @@ type end struct {
 	lost map[int]error
 }
 
+// parcels and loss look at what came out so far.
+func (e *end) parcels() []*Parcel {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.got
+}
+
+func (e *end) loss(model int) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lost[model]
+}
+
 // start starts a process; the error is that of Start.
 func (n *network) start(t *testing.T, o TCPOptions) (*end, error) {
 	tcp, err := NewTCP(o)
@@ -153,18 +166,20 @@ func TestThreeProcessesMeetAndKeepOrder(t *testing.T) {
 			synctest.Wait()
 			for j, e := range []*end{a, b, c} {
 				next := map[int]scheduler.RequestID{}
-				for _, p := range e.got {
+				for _, p := range e.parcels() {
 					if next[p.From]++; p.To != j || p.Event.Request != next[p.From] {
 						t.Fatalf("model %d got request %d for model %d from %d, want %d", j, p.Event.Request, p.To, p.From, next[p.From])
 					}
 				}
-				if len(e.got) != 2*each {
-					t.Errorf("model %d got %d parcels, want %d", j, len(e.got), 2*each)
+				if len(e.parcels()) != 2*each {
+					t.Errorf("model %d got %d parcels, want %d", j, len(e.parcels()), 2*each)
 				}
 				// A minute of silence between live processes is no loss.
 				time.Sleep(time.Minute)
-				if len(e.lost) > 0 {
-					t.Errorf("model %d lost %v", j, e.lost)
+				for m := range abc {
+					if err := e.loss(m); err != nil {
+						t.Errorf("model %d lost %d: %v", j, m, err)
+					}
 				}
 			}
 			for _, e := range ends {
@@ -198,19 +213,19 @@ func TestAProcessThatEndsIsLostOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if len(a.got) != 1 {
-			t.Errorf("what was sent before the end did not come: %d parcels", len(a.got))
+		if len(a.parcels()) != 1 {
+			t.Errorf("what was sent before the end did not come: %d parcels", len(a.parcels()))
 		}
 		for _, m := range []int{1, 2} {
-			if err := a.lost[m]; err == nil || !strings.Contains(err.Error(), "the process of b, c at bc:1") {
+			if err := a.loss(m); err == nil || !strings.Contains(err.Error(), "the process of b, c at bc:1") {
 				t.Errorf("model %d: lost with %v", m, err)
 			}
 		}
 		if err := a.Send(released(0, 1, 6)); err == nil {
 			t.Error("sending to a lost process did not fail")
 		}
-		if len(bc.lost) > 0 {
-			t.Errorf("the process that left reports others lost: %v", bc.lost)
+		if err := bc.loss(0); err != nil {
+			t.Errorf("the process that left reports others lost: %v", err)
 		}
 		if err := a.Close(); err != nil {
 			t.Error(err)
@@ -242,7 +257,7 @@ func TestAProcessThatFallsSilentIsLost(t *testing.T) {
 		}
 		<-done
 		time.Sleep(11 * time.Second)
-		if err := a.lost[1]; err == nil || !strings.Contains(err.Error(), "10s") {
+		if err := a.loss(1); err == nil || !strings.Contains(err.Error(), "10s") {
 			t.Errorf("lost with %v, want the 10 s of silence", err)
 		}
 		if err := a.Close(); err != nil {
