@@ -1,6 +1,7 @@
 package model
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -109,6 +110,38 @@ func TestGeneration(t *testing.T) {
 	if err != nil || !g.DoSample || g.Temperature != 0.6 || g.TopK != 20 || g.TopP != 0.95 || g.MinP != 0.1 || g.RepetitionPenalty != 1.1 {
 		t.Errorf("%+v, %v", g, err)
 	}
+}
+
+// The ids that end a text are in either file, or in none.
+func TestGenerationFallsBack(t *testing.T) {
+	dir := t.TempDir()
+	m := randomToy(t, "qwen3", BF16)
+	m.Generation = Generation{EOS: []int32{9}, TopK: 4}
+	if err := m.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	path, config := filepath.Join(dir, generationName), filepath.Join(dir, configName)
+	check := func(what string, topK int, eos ...int32) {
+		t.Helper()
+		m, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if g := m.Generation; !slices.Equal(g.EOS, eos) || g.TopK != topK || g.Temperature != 0 {
+			t.Errorf("%s: %+v", what, g)
+		}
+	}
+	replaced(t, config, `"hidden_act": "silu"`, `"eos_token_id": [3, 4], "temperature": 0.5`)
+	check("both", 4, 9)
+	replaced(t, path, "eos_token_id", "eos")
+	check("not stated", 4, 3, 4)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	check("no file", 0, 3, 4)
+	replaced(t, config, "[3, 4]", "[3, 4000]")
+	refused(t, "outside", dir, config, "eos_token_id is 4000, outside the vocabulary of 512")
 }
 
 // FuzzGeneration holds that whatever is accepted can be sampled with.

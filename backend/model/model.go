@@ -8,8 +8,10 @@
 package model
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tokenrouter/tokenrouter/internal/modelconfig"
 )
@@ -94,8 +96,11 @@ func (m *Model) load() error {
 		return err
 	}
 	m.tie()
-	all := m.WeightBytes() <= checkedBytes
-	return m.check(func(t *Tensor) bool { return all || len(t.Shape) == 1 }, nil)
+	tensors := m.Tensors()
+	if m.WeightBytes() > checkedBytes {
+		tensors = slices.DeleteFunc(tensors, func(t *Tensor) bool { return len(t.Shape) > 1 })
+	}
+	return check(context.Background(), tensors, nil)
 }
 
 func (m *Model) tie() {

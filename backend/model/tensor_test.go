@@ -128,7 +128,12 @@ func TestCheckFindsEveryFault(t *testing.T) {
 func TestCheck(t *testing.T) {
 	m := randomToy(t, "llama", F16)
 	var last, total int64
-	progress := func(done, of int64) { last, total = max(last, done), of }
+	progress := func(done, of int64) {
+		if done <= last {
+			t.Errorf("done %d of %d after %d", done, of, last)
+		}
+		last, total = done, of
+	}
 	if err := m.Check(t.Context(), progress); err != nil || last != total || total != m.WeightBytes() {
 		t.Errorf("%v after %d of %d bytes, the model has %d", err, last, total, m.WeightBytes())
 	}
