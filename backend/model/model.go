@@ -73,13 +73,14 @@ func Open(dir string) (*Model, error) {
 	if m.Generation, err = readGeneration(dir, config.Vocab); err != nil {
 		return nil, err
 	}
-	if err := m.load(); err != nil {
+	if err := m.load(checkedBytes); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
 
-func (m *Model) load() error {
+// load looks for NaN in all weights if they are at most that many bytes.
+func (m *Model) load(checked int64) error {
 	set, err := openShards(m.Dir)
 	m.files = set.files
 	if err != nil {
@@ -97,7 +98,7 @@ func (m *Model) load() error {
 	}
 	m.tie()
 	tensors := m.Tensors()
-	if m.WeightBytes() > checkedBytes {
+	if m.WeightBytes() > checked {
 		tensors = slices.DeleteFunc(tensors, func(t *Tensor) bool { return len(t.Shape) > 1 })
 	}
 	return check(context.Background(), tensors, nil)

@@ -89,6 +89,41 @@ func TestOpenTakesCopies(t *testing.T) {
 	}
 }
 
+// Of a model above the limit the norms are looked at, and the rest by Check.
+func TestOpenLargeModel(t *testing.T) {
+	m := randomToy(t, "qwen3", F16)
+	m.Layers[1].Gate.U16[3] = 0x7c00
+	dir := t.TempDir()
+	if err := m.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	large := &Model{Dir: dir, Config: m.Config}
+	defer func() { large.Close() }()
+	if err := large.load(m.WeightBytes() - 1); err != nil {
+		t.Errorf("a large model is refused for a matrix: %v", err)
+	}
+	const want = "tensor model.layers.1.mlp.gate_proj.weight is +Inf at index 3"
+	if err := large.Check(t.Context(), nil); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+	small := &Model{Dir: dir, Config: m.Config}
+	defer func() { small.Close() }()
+	if err := small.load(m.WeightBytes()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+
+	m.Layers[1].KNorm.U16[3] = 0x7e00
+	dir = filepath.Join(dir, "norm")
+	if err := m.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	norm := &Model{Dir: dir, Config: m.Config}
+	defer func() { norm.Close() }()
+	if err := norm.load(0); err == nil || !strings.Contains(err.Error(), "self_attn.k_norm.weight is NaN at index 3") {
+		t.Errorf("a norm: %v", err)
+	}
+}
+
 func TestOpenRefusesShards(t *testing.T) {
 	const first, second = "model-00001-of-00007.safetensors", "model-00002-of-00007.safetensors"
 	for _, c := range []struct {
