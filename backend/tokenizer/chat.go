@@ -52,7 +52,13 @@ func (t *Tokenizer) setTemplate(name, source string) {
 		t.templates = map[string]*chatTemplate{}
 	}
 	c := &chatTemplate{}
-	c.compiled, c.err = jinja.Compile(source)
+	if formatsStrings(source) {
+		// The engine takes % for a remainder and prints 0: a wrong prompt that
+		// nobody would notice.
+		c.err = errors.New(`"…" % … , the formatting of strings, is not supported`)
+	} else {
+		c.compiled, c.err = jinja.Compile(withPythonJSON(source))
+	}
 	for _, sign := range takesParts {
 		c.parts = c.parts || strings.Contains(source, sign)
 	}
@@ -118,6 +124,7 @@ func (t *Tokenizer) newChat(messages json.RawMessage, o ChatOptions) (*chat, err
 		"eos_token":       jinja.NewString(t.eosText),
 		"strftime_now":    jinja.NewCallable("strftime_now", strftimeAt(o.Now)),
 		"raise_exception": jinja.NewCallable("raise_exception", raise),
+		pythonFilter:      jinja.NewCallable(pythonFilter, pythonJSON),
 	}
 	if err := c.addKwargs(o.Kwargs); err != nil {
 		return nil, err
@@ -139,7 +146,7 @@ func (c *chat) addKwargs(text json.RawMessage) error {
 	}
 	for _, key := range kwargs.AsDict().OrderedKeys() {
 		switch key {
-		case "messages", "tools", "add_generation_prompt", "continue_final_message", "strftime_now", "raise_exception":
+		case "messages", "tools", "add_generation_prompt", "continue_final_message", "strftime_now", "raise_exception", pythonFilter:
 			return chatError("chat_template_kwargs: %q has a field of its own", short(key))
 		}
 		c.variables[key], _ = kwargs.AsDict().Get(key)

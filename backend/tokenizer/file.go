@@ -14,11 +14,11 @@ func parse(text string) (*Tokenizer, error) {
 	if !utf8.ValidString(text) {
 		return nil, fmt.Errorf("is not UTF-8")
 	}
-	top, err := fields(text)
+	top, err := fields(text, "model")
 	if err != nil {
 		return nil, err
 	}
-	model, err := fields(top["model"])
+	model, err := fields(orNull(top["model"]), "vocab", "merges")
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
@@ -148,6 +148,7 @@ func (t *Tokenizer) readVocab(text string) error {
 	t.entries = make([]string, largest+1)
 	t.special = make([]bool, largest+1)
 	t.ids = make(map[string]int32, len(entries))
+	mapped := 0
 	all := string(arena)
 	start := int32(0)
 	for _, e := range entries {
@@ -161,11 +162,15 @@ func (t *Tokenizer) readVocab(text string) error {
 		}
 		t.entries[e.id] = text
 		if e.mapped {
+			mapped++
 			t.ids[text] = e.id
 			if len(text) == 1 {
 				t.byteTokens[text[0]] = e.id
 			}
 		}
+	}
+	if len(t.ids) < mapped {
+		return fmt.Errorf("has an entry twice")
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 // for: fields that are null are left out, content is never null, a list of text
 // parts is joined by line breaks where the template knows only text, and the
 // arguments of tool calls, which the protocol has as JSON in a string, are
-// objects.
+// objects, and what a model thought has the name reasoning_content.
 func (c *chat) tidyMessages() error {
 	if !c.messages.IsList() {
 		return chatError("messages: not a list")
@@ -54,10 +54,27 @@ func (c *chat) tidyMessage(i int, m *jinja.Dict) (jinja.Value, error) {
 		}
 		out.AsDict().Set(key, v)
 	}
+	nameReasoning(out.AsDict())
 	if !out.AsDict().Has("content") {
 		out.AsDict().Set("content", jinja.NewString(""))
 	}
 	return out, nil
+}
+
+// reasoningNames are the fields in which clients send back what a model thought.
+// Templates read the first, or "thinking".
+var reasoningNames = []string{"reasoning_content", "thinking", "reasoning"}
+
+func nameReasoning(m *jinja.Dict) {
+	for _, name := range reasoningNames {
+		if v, ok := m.Get(name); ok {
+			m.Set("reasoning_content", v)
+			if !m.Has("thinking") {
+				m.Set("thinking", v)
+			}
+			return
+		}
+	}
 }
 
 func (c *chat) tidyContent(i int, v jinja.Value) (jinja.Value, error) {

@@ -13,15 +13,15 @@ import (
 // gets those characters and ends no turn.
 //
 // The template is rendered twice: as it is, and with a mark, a character that
-// occurs nowhere in the chat, behind the first character of everything in the
-// client's strings that could become a special token, alone or together with
-// what comes to stand beside it. If the second text without its marks is the
-// first, the marks have misled no condition of the template and say which
-// special tokens are its own. Otherwise only whole special tokens in the
-// client's strings are marked, for the template may search them for their
-// beginnings. If even that changes the text, the chat is encoded as Encode does
-// it. Where there is nothing to mark, which is nearly always, the tokens are
-// those of Encode.
+// occurs nowhere in the chat, behind each character of the client's strings that
+// a special token could begin with. If the second text without its marks is the
+// first, the marks have misled no condition of the template, and they say which
+// special tokens are its own: those without a mark. Otherwise the template looks
+// for something that such a character begins, say "</think>", and less is
+// marked: first what has two characters of a special token or is cut off by the
+// end of its string, then only whole special tokens. If even that changes the
+// text, the chat is encoded as Encode does it. Where nothing is marked, which is
+// the most frequent case, the tokens are those of Encode.
 //
 // A role is the client's string too, and templates that build a special token
 // around it, as in '<|' + role + '|>', get what they ask for: whoever takes
@@ -35,11 +35,11 @@ func (t *Tokenizer) EncodeChat(messages json.RawMessage, o ChatOptions) ([]Token
 	if err != nil {
 		return nil, err
 	}
-	for _, suspicious := range []func(text string, at int) bool{t.couldBecomeSpecial, t.isSpecial} {
-		mark := c.unusedRune(plain)
-		if mark == 0 {
-			break
-		}
+	mark := c.unusedRune(plain)
+	if mark == 0 {
+		return nil, chatError("the messages hold all private-use characters of Unicode, which leaves none to work with")
+	}
+	for _, suspicious := range []func(text string, at int) bool{t.beginsSpecial, t.couldBecomeSpecial, t.isSpecial} {
 		marked, any, err := t.renderMarked(c, suspicious, mark)
 		if !any {
 			break
@@ -76,6 +76,9 @@ func (t *Tokenizer) renderMarked(c *chat, suspicious func(string, int) bool, mar
 	})
 	return text, any, err
 }
+
+// beginsSpecial tells whether some special token begins with the byte at i.
+func (t *Tokenizer) beginsSpecial(text string, i int) bool { return t.specialText.starts[text[i]] }
 
 // couldBecomeSpecial tells whether at byte i begins a special token, or two
 // characters of one, or one that the end of the text cuts off.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -188,12 +189,17 @@ func (s *skimmer) array(item func() error) error {
 	}
 }
 
-// fields returns the text of each value of an object.
-func fields(text string) (map[string]string, error) {
+// fields returns the text of each value of an object. Those of unread names are
+// only measured, since whoever reads them finds what is wrong in them.
+func fields(text string, unread ...string) (map[string]string, error) {
 	s := &skimmer{text: text}
 	out := map[string]string{}
+	s.space()
 	err := s.object(func(key string) error {
 		v, err := s.value()
+		if err == nil && !slices.Contains(unread, key) && !json.Valid([]byte(v)) {
+			err = fmt.Errorf("%s is no JSON", short(key))
+		}
 		out[key] = v
 		return err
 	})
