@@ -3,40 +3,22 @@
 package kernel
 
 //go:noescape
-func rows1F32AVX512(y *float32, yStride int, x *float32, xStride int, w *float32, wStride int, blocks int, n int, xEnd *float32, wEnd *float32)
+func productF32AVX512(y *float32, yStride int, x *float32, xStride int, w *float32, wStride int, rows int, blocks int, n int, xEnd *float32, wEnd *float32)
 
 //go:noescape
-func rows4F32AVX512(y *float32, yStride int, x *float32, xStride int, w *float32, wStride int, blocks int, n int, xEnd *float32, wEnd *float32)
+func productF32AVX2(y *float32, yStride int, x *float32, xStride int, w *float32, wStride int, rows int, blocks int, n int, xEnd *float32, wEnd *float32)
 
 //go:noescape
-func rows1F32AVX2(y *float32, yStride int, x *float32, xStride int, w *float32, wStride int, blocks int, n int, xEnd *float32, wEnd *float32)
+func productBF16AVX512(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, rows int, blocks int, n int, xEnd *float32, wEnd *uint16)
 
 //go:noescape
-func rows4F32AVX2(y *float32, yStride int, x *float32, xStride int, w *float32, wStride int, blocks int, n int, xEnd *float32, wEnd *float32)
+func productBF16AVX2(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, rows int, blocks int, n int, xEnd *float32, wEnd *uint16)
 
 //go:noescape
-func rows1BF16AVX512(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
+func productF16AVX512(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, rows int, blocks int, n int, xEnd *float32, wEnd *uint16)
 
 //go:noescape
-func rows4BF16AVX512(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
-
-//go:noescape
-func rows1BF16AVX2(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
-
-//go:noescape
-func rows4BF16AVX2(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
-
-//go:noescape
-func rows1F16AVX512(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
-
-//go:noescape
-func rows4F16AVX512(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
-
-//go:noescape
-func rows1F16AVX2(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
-
-//go:noescape
-func rows4F16AVX2(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
+func productF16AVX2(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, rows int, blocks int, n int, xEnd *float32, wEnd *uint16)
 
 //go:noescape
 func weightedSumF32AVX512(y *float32, a *float32, v *float32, vStride int, n int, k int)

@@ -6,7 +6,7 @@ func bestLevel() instructions { return plainGo }
 
 // Without kernels in assembly nobody asks for these: level is plainGo.
 
-func rowsInRegisters[W stored](y []float32, yStride int, x []float32, xStride int, w []W, wStride int, f format, rows, blocks, n int, end *ends[W]) {
+func productRows[W stored](y []float32, yStride int, x []float32, xStride int, w []W, wStride int, f format, rows, blocks, n int, end *ends[W]) {
 	panic("kernel: no assembly for this processor")
 }
 

@@ -44,23 +44,16 @@ type tile struct {
 	rows, columns, passes int
 }
 
-// strided addresses the rows of a matrix by one register and multiples of its
-// row stride in bytes.
+// strided addresses up to four rows of a matrix by one register and multiples of
+// the row stride in bytes.
 type strided struct {
-	base, step, step3, step5 reg.Register
+	base, step, step3 reg.Register
 }
 
-func newStrided(base, stride reg.Register, shift uint64, rows int) strided {
-	s := strided{base: base, step: stride}
-	SHLQ(Imm(shift), s.step)
-	if rows > 3 {
-		s.step3 = GP64()
-		LEAQ(Mem{Base: s.step, Index: s.step, Scale: 2}, s.step3)
-	}
-	if rows > 5 {
-		s.step5 = GP64()
-		LEAQ(Mem{Base: s.step, Index: s.step, Scale: 4}, s.step5)
-	}
+func newStrided(name string, bytes int) strided {
+	s := strided{Load(Param(name), GP64()), Load(Param(name+"Stride"), GP64()), GP64()}
+	SHLQ(U8(bytes/2), s.step)
+	LEAQ(Mem{Base: s.step, Index: s.step, Scale: 2}, s.step3)
 	return s
 }
 
@@ -69,75 +62,108 @@ func (s strided) at(pointer reg.Register, row, disp int) Mem {
 	m := Mem{Base: pointer, Disp: disp}
 	switch row {
 	case 0:
-	case 1, 2, 4:
+	case 1, 2:
 		m.Index, m.Scale = s.step, uint8(row)
 	case 3:
 		m.Index, m.Scale = s.step3, 1
-	case 5:
-		m.Index, m.Scale = s.step5, 1
-	case 6:
-		m.Index, m.Scale = s.step3, 2
 	default:
 		panic("row beyond the tile")
 	}
 	return m
 }
 
-// panel emits a function that computes all n columns of the tile's rows:
+const (
+	// From so many blocks on, a single row of x takes the columns of w one by one:
+	// memory is read fastest in order. Shorter rows are taken several at once, since
+	// adding the lanes takes as long as a few blocks.
+	longRow = 16
+	// prefetchBytes is how far ahead of the next tile weights are fetched into the
+	// second-level cache. Fetching into the first or less far ahead is slower, and
+	// so is fetching each row of the tile ahead of itself.
+	prefetchBytes = 4096
+)
+
+// products emits a function that computes n columns of up to four rows:
 //
 //	y[r·yStride+j] = Σ_i x[r·xStride+i]·w[j·wStride+i]
 //
 // over blocks·32 values of i and, if xEnd is not nil, over 32 more that stand row
-// after row, without gaps, at xEnd and wEnd.
-func (t tile) panel() {
-	function(fmt.Sprintf("rows%d%s%s", t.rows, t.format.name, t.level.name), fmt.Sprintf(
-		"func(y *float32, yStride int, x *float32, xStride int, w *%s, wStride int, blocks, n int, xEnd *float32, wEnd *%[1]s)",
-		t.goType))
-	y := newStrided(Load(Param("y"), GP64()), Load(Param("yStride"), GP64()), 2, t.rows)
-	x := newStrided(Load(Param("x"), GP64()), Load(Param("xStride"), GP64()), 2, t.rows)
-	w := newStrided(Load(Param("w"), GP64()), Load(Param("wStride"), GP64()), uint64(t.format.bytes/2), t.columns)
-	n := Load(Param("n"), GP64())
-	wEnd := Load(Param("wEnd"), GP64())
-	var spill Mem
-	if t.passes > 1 {
-		spill = AllocLocal((t.passes - 1) * t.rows * t.columns * lanes / t.passes * 4)
+// after row, without gaps, at xEnd and wEnd. The tiles are for 1, 2, 3, 4 rows.
+func products(tiles [4]tile) {
+	f := tiles[0].format
+	function(fmt.Sprintf("product%s%s", f.name, tiles[0].level.name), fmt.Sprintf(
+		"func(y *float32, yStride int, x *float32, xStride int, w *%s, wStride int, rows, blocks, n int, xEnd *float32, wEnd *%[1]s)", f.goType))
+	o := operands{
+		y:    newStrided("y", 4),
+		x:    newStrided("x", 4),
+		w:    newStrided("w", f.bytes),
+		n:    Load(Param("n"), GP64()),
+		wEnd: Load(Param("wEnd"), GP64()),
 	}
-	label := func(name string, columns int) string { return fmt.Sprintf("%s%d", name, columns) }
-	for _, columns := range []int{t.columns, 1} {
-		if columns == 1 && t.columns == 1 {
-			break
+	bytes := 0
+	for _, t := range tiles {
+		bytes = max(bytes, t.spillBytes())
+	}
+	if bytes > 0 {
+		o.spill = AllocLocal(bytes)
+	}
+	rows, err := Param("rows").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	for i := len(tiles) - 1; i > 0; i-- {
+		CMPQ(rows.Addr, U32(i+1))
+		JEQ(LabelRef(tiles[i].label("columns")))
+	}
+	for _, t := range tiles {
+		if t.rows == 1 && t.columns > 1 {
+			blocks, err := Param("blocks").Resolve()
+			if err != nil {
+				panic(err)
+			}
+			CMPQ(blocks.Addr, U32(longRow))
+			JGE(LabelRef(tile{rows: 1, columns: 1}.label("columns")))
 		}
-		t.columnLoop(columns, label, y, x, w, n, wEnd, spill)
+		t.columnLoop(o)
+		if t.columns > 1 {
+			t.columns = 1
+			t.columnLoop(o)
+		}
+		VZEROUPPER()
+		RET()
 	}
-	if t.columns == 1 {
-		t.columnLoop(1, label, y, x, w, n, wEnd, spill)
-	}
-	VZEROUPPER()
-	RET()
 }
 
-// columnLoop goes through the columns of w by so many at a time, as long as so
+// operands are the registers that outlive a tile.
+type operands struct {
+	y, x, w strided
+	n, wEnd reg.Register
+	spill   Mem // sums of finished passes
+}
+
+func (t tile) label(name string) string { return fmt.Sprintf("%s%dx%d", name, t.rows, t.columns) }
+
+// columnLoop goes through the columns of w by a tile at a time, as long as so
 // many are left.
-func (t tile) columnLoop(columns int, label func(string, int) string, y, x, w strided, n, wEnd reg.Register, spill Mem) {
-	t.columns = columns
-	Label(label("columns", columns))
-	CMPQ(n, U32(columns))
-	JL(LabelRef(label("done", columns)))
+func (t tile) columnLoop(o operands) {
+	Label(t.label("columns"))
+	CMPQ(o.n, U32(t.columns))
+	JLT(LabelRef(t.label("done")))
 	for pass := range t.passes {
-		t.pass(pass, x, w, wEnd)
+		t.pass(pass, o)
 		if pass < t.passes-1 {
-			t.save(spill)
+			t.save(o.spill)
 		}
 	}
-	t.store(y, spill)
-	for range columns {
-		ADDQ(w.step, w.base)
+	t.store(o.y, o.spill)
+	for range t.columns {
+		ADDQ(o.w.step, o.w.base)
 	}
-	ADDQ(U32(columns*lanes*t.format.bytes), wEnd)
-	ADDQ(U32(4*columns), y.base)
-	SUBQ(U32(columns), n)
-	JMP(LabelRef(label("columns", columns)))
-	Label(label("done", columns))
+	ADDQ(U32(t.columns*lanes*t.format.bytes), o.wEnd)
+	ADDQ(U32(4*t.columns), o.y.base)
+	SUBQ(U32(t.columns), o.n)
+	JMP(LabelRef(t.label("columns")))
+	Label(t.label("done"))
 }
 
 // steps is the number of vectors in a pass's share of the lanes.
@@ -147,33 +173,48 @@ func (t tile) sum(row, column, step int) reg.VecPhysical {
 	return t.sums[(row*t.columns+column)*t.steps()+step]
 }
 
+// spillBytes is the room for the sums of all passes but the last.
+func (t tile) spillBytes() int { return (t.passes - 1) * t.rows * t.columns * lanes / t.passes * 4 }
+
 // pass computes its share of the lanes of all outputs.
-func (t tile) pass(pass int, x, w strided, wEnd reg.Register) {
+func (t tile) pass(pass int, o operands) {
 	for _, s := range t.sums[:t.rows*t.columns*t.steps()] {
 		VXORPS(s.AsX(), s.AsX(), s.AsX())
 	}
-	name := fmt.Sprintf("%dpass%d", t.columns, pass)
-	xNow, wNow, left, xEnd := GP64(), GP64(), GP64(), GP64()
-	MOVQ(x.base, xNow)
-	MOVQ(w.base, wNow)
+	name := t.label(fmt.Sprintf("pass%dof", pass))
+	xNow, wNow, left := GP64(), GP64(), GP64()
+	MOVQ(o.x.base, xNow)
+	MOVQ(o.w.base, wNow)
 	Load(Param("blocks"), left)
 	TESTQ(left, left)
 	JZ(LabelRef("end" + name))
+	ahead := GP64()
+	MOVQ(o.w.base, ahead)
+	for range t.columns {
+		ADDQ(o.w.step, ahead)
+	}
 	Label("block" + name)
+	if pass == 0 { // the others find the weights in the cache
+		for line := 0; line < t.columns*lanes*t.format.bytes; line += 64 {
+			PREFETCHT1(Mem{Base: ahead, Disp: prefetchBytes + line})
+		}
+		ADDQ(U32(t.columns*lanes*t.format.bytes), ahead)
+	}
 	t.block(pass,
-		func(row, disp int) Mem { return x.at(xNow, row, disp) },
-		func(column, disp int) Mem { return w.at(wNow, column, disp) })
+		func(row, disp int) Mem { return o.x.at(xNow, row, disp) },
+		func(column, disp int) Mem { return o.w.at(wNow, column, disp) })
 	ADDQ(U32(lanes*4), xNow)
 	ADDQ(U32(lanes*t.format.bytes), wNow)
 	DECQ(left)
 	JNZ(LabelRef("block" + name))
 	Label("end" + name)
+	xEnd := GP64()
 	Load(Param("xEnd"), xEnd)
 	TESTQ(xEnd, xEnd)
 	JZ(LabelRef("summed" + name))
 	t.block(pass,
 		func(row, disp int) Mem { return Mem{Base: xEnd, Disp: row*lanes*4 + disp} },
-		func(column, disp int) Mem { return Mem{Base: wEnd, Disp: column*lanes*t.format.bytes + disp} })
+		func(column, disp int) Mem { return Mem{Base: o.wEnd, Disp: column*lanes*t.format.bytes + disp} })
 	Label("summed" + name)
 }
 
