@@ -124,3 +124,49 @@ func prefill(b *testing.B, k int, format string) {
 func asBF16(x []float32) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(&x[0])), 2*len(x))
 }
+
+// BenchmarkLevels reports how much faster each kernel in assembly is than its
+// twin in plain Go, and what an element costs.
+func BenchmarkLevels(b *testing.B) {
+	const k, n = 128, 512 // a head's keys or values at 512 positions
+	x, y, v := make([]float32, k*n), make([]float32, k*n), make([]float32, k*n)
+	for i := range x {
+		x[i], v[i] = float32(i%13)-6, float32(i%7)-3
+	}
+	v16 := asBF16(v)
+	for _, c := range []struct {
+		name string
+		call func()
+	}{
+		{"MatMulF32", func() { MatMulF32(y, x, v, 1, k, n, 0, n) }},
+		{"Dots", func() { Dots(y, x, v, 1, k, n, n, k) }},
+		{"Dots, 4 heads", func() { Dots(y, x, v, 4, k, n/4, n, k) }},
+		{"DotsBF16", func() { DotsBF16(y, x, v16, 1, k, n, n, k) }},
+		{"WeightedSum", func() { WeightedSum(y, x, v, 1, k, n, n, k) }},
+		{"WeightedSumBF16", func() { WeightedSumBF16(y, x, v16, 1, k, n, n, k) }},
+		{"SiLUMul", func() { SiLUMul(y, x, v) }},
+		{"Softmax", func() { copy(y, x); Softmax(y) }},
+		{"RMSNorm", func() { RMSNorm(y, x, v, 1e-6) }},
+		{"AddScaled", func() { AddScaled(y, 1e-9, x) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			best := Level()
+			defer mustSet(b, best)
+			var least [2]time.Duration
+			for b.Loop() {
+				for i, level := range []string{"go", best} {
+					mustSet(b, level)
+					start := time.Now()
+					c.call()
+					if t := time.Since(start); least[i] == 0 || t < least[i] {
+						least[i] = t
+					}
+				}
+			}
+			b.ReportMetric(float64(least[0])/(k*n), "go-ns/element")
+			b.ReportMetric(float64(least[1])/(k*n), "ns/element")
+			b.ReportMetric(float64(least[0])/float64(least[1]), "faster")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

@@ -43,7 +43,8 @@ func expGo(x float32) float32 {
 	power := int32(math.Float32bits(shifted)) - int32(math.Float32bits(integerBits))
 	half := power >> 1
 	p *= math.Float32frombits(uint32(half+127) << 23)
-	return p * math.Float32frombits(uint32(power-half+127)<<23)
+	// The conversion keeps compilers from fusing the product with a later sum.
+	return float32(p * math.Float32frombits(uint32(power-half+127)<<23))
 }
 
 // Softmax replaces x by exp(x[i]-m) / Σ exp(x[j]-m), where m is the largest. The

@@ -7190,7 +7190,7 @@ block:
 	RET
 
 // func readThroughAVX512(x *float32, blocks int, sum *uint32)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·readThroughAVX512(SB), NOSPLIT, $0-24
 	MOVQ    x+0(FP), AX
 	MOVQ    blocks+8(FP), CX
@@ -7199,13 +7199,15 @@ TEXT ·readThroughAVX512(SB), NOSPLIT, $0-24
 	VMOVUPS 64(DX), Z9
 
 block:
-	VXORPS  (AX), Z8, Z8
-	VXORPS  64(AX), Z9, Z9
-	ADDQ    $0x00000080, AX
-	DECQ    CX
-	JNZ     block
-	VMOVUPS Z8, (DX)
-	VMOVUPS Z9, 64(DX)
+	PREFETCHT1 4096(AX)
+	PREFETCHT1 4160(AX)
+	VXORPS     (AX), Z8, Z8
+	VXORPS     64(AX), Z9, Z9
+	ADDQ       $0x00000080, AX
+	DECQ       CX
+	JNZ        block
+	VMOVUPS    Z8, (DX)
+	VMOVUPS    Z9, 64(DX)
 	VZEROUPPER
 	RET
 
@@ -7506,7 +7508,7 @@ block:
 	RET
 
 // func readThroughAVX2(x *float32, blocks int, sum *uint32)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·readThroughAVX2(SB), NOSPLIT, $0-24
 	MOVQ    x+0(FP), AX
 	MOVQ    blocks+8(FP), CX
@@ -7517,16 +7519,18 @@ TEXT ·readThroughAVX2(SB), NOSPLIT, $0-24
 	VMOVUPS 96(DX), Y7
 
 block:
-	VXORPS  (AX), Y4, Y4
-	VXORPS  32(AX), Y5, Y5
-	VXORPS  64(AX), Y6, Y6
-	VXORPS  96(AX), Y7, Y7
-	ADDQ    $0x00000080, AX
-	DECQ    CX
-	JNZ     block
-	VMOVUPS Y4, (DX)
-	VMOVUPS Y5, 32(DX)
-	VMOVUPS Y6, 64(DX)
-	VMOVUPS Y7, 96(DX)
+	PREFETCHT1 4096(AX)
+	PREFETCHT1 4160(AX)
+	VXORPS     (AX), Y4, Y4
+	VXORPS     32(AX), Y5, Y5
+	VXORPS     64(AX), Y6, Y6
+	VXORPS     96(AX), Y7, Y7
+	ADDQ       $0x00000080, AX
+	DECQ       CX
+	JNZ        block
+	VMOVUPS    Y4, (DX)
+	VMOVUPS    Y5, 32(DX)
+	VMOVUPS    Y6, 64(DX)
+	VMOVUPS    Y7, 96(DX)
 	VZEROUPPER
 	RET

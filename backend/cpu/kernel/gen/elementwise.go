@@ -214,6 +214,9 @@ func readThrough(l level) {
 		VMOVUPS(Mem{Base: sum, Disp: 4 * l.width * i}, s)
 	}
 	Label("block")
+	for line := 0; line < 4*lanes; line += 64 {
+		PREFETCHT1(Mem{Base: x, Disp: prefetchBytes + line})
+	}
 	for i, s := range sums {
 		VXORPS(Mem{Base: x, Disp: 4 * l.width * i}, s, s)
 	}
