@@ -36,3 +36,20 @@ func TestExp(t *testing.T) {
 		t.Errorf("exp(0) = %v: the most probable token must weigh exactly 1", exp(0))
 	}
 }
+
+func TestLn(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	check := func(x float64) {
+		t.Helper()
+		if got, want := ln(x), math.Log(x); math.Abs(got-want) > 1e-15*want {
+			t.Fatalf("ln(%v) = %v, want %v", x, got, want)
+		}
+	}
+	for range 100_000 {
+		check(1 + r.ExpFloat64())
+		check(math.Exp(20 * r.Float64()))
+	}
+	for _, x := range []float64{1, math.Nextafter(1, 2), math.Sqrt2, 2, 4, 151936, 1e300} {
+		check(x)
+	}
+}
