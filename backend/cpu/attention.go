@@ -16,6 +16,7 @@ type cache struct {
 func newCache(s *shape, blocks, blockTokens int) cache {
 	c := cache{blocks: blocks, blockTokens: blockTokens, kvHeads: s.kvHeads, headDim: s.headDim}
 	c.data = make([]float32, s.layers*blocks*c.blockSize())
+	preferHugePages(c.data)
 	return c
 }
 

@@ -44,9 +44,9 @@ func readThrough(m *model.Model, threads int) time.Duration {
 }
 
 // BenchmarkStep decodes with 1 and with 4 requests, and reads the weights
-// between the steps. It reports the bandwidth at 1 request as a share of that of
-// reading alone, and how much longer a step of 4 requests takes. Minima are
-// compared, since other programs on the machine only ever add time.
+// between the steps. It reports at how much of the speed of reading alone a step
+// of 1 request reads weights and KV, and how much longer one of 4 requests takes.
+// Minima are compared, since other programs on the machine only ever add time.
 func BenchmarkStep(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		for _, context := range []int{64, 1024, 4096} {
@@ -68,10 +68,42 @@ func BenchmarkStep(b *testing.B) {
 					}
 				}
 				b.ReportMetric(float64(e.Info().WeightBytes)/float64(least[0].Nanoseconds()), "read-GB/s")
-				b.ReportMetric(float64(least[0])/float64(least[1]), "of-read")
+				read := float64(e.Info().WeightBytes) + float64(context)*float64(e.Info().KVBytes)
+				b.ReportMetric(read/float64(e.Info().WeightBytes)*float64(least[0])/float64(least[1]), "of-read")
 				b.ReportMetric(float64(least[2])/float64(least[1]), "step4/step1")
 				b.ReportMetric(float64(least[1].Nanoseconds())/1e6, "step1-ms")
 				b.ReportMetric(0, "ns/op") // three things in one
+			})
+		}
+	}
+}
+
+// BenchmarkPrefill feeds a chunk of 256 rows behind a context, and compares with
+// as many steps of a row.
+func BenchmarkPrefill(b *testing.B) {
+	const rows, blockTokens = 256, 16
+	for _, threads := range []int{1, 2} {
+		for _, context := range []int{0, 4096} {
+			b.Run(fmt.Sprintf("threads=%d/context=%d", threads, context), func(b *testing.B) {
+				blocks := (context + rows) / blockTokens
+				e := newEngine(b, benchModel(), Options{Threads: threads, Blocks: blocks, BlockTokens: blockTokens})
+				one := decode(1, context, blocks)
+				many := decode(1, context, blocks)
+				many.Sequences[0].Tokens = drawTokens(1, rows, e.vocab)
+				results := make([]backend.Result, 1)
+				least := [2]time.Duration{1 << 62, 1 << 62}
+				for b.Loop() {
+					for i, step := range []*backend.Step{&one, &many} {
+						start := time.Now()
+						if err := e.Forward(step, results); err != nil {
+							b.Fatal(err)
+						}
+						least[i] = min(least[i], time.Since(start))
+					}
+				}
+				b.ReportMetric(rows/least[1].Seconds(), "rows/s")
+				b.ReportMetric(float64(least[1])/float64(least[0]), "chunk/row")
+				b.ReportMetric(0, "ns/op")
 			})
 		}
 	}
