@@ -166,3 +166,35 @@ func TestNewGPURefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestLateIsNoWork: a step that is taken off late slowed the others down until
+// it should have ended, and those that started since not at all.
+func TestLateIsNoWork(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		onA         float64 // by which A stretches
+		bStarts     time.Duration
+		aTaken, end time.Duration
+	}{
+		{"in time", 1.5, 0, 6 * ms, 12 * ms},
+		{"late", 1.5, 0, 8 * ms, 12 * ms},
+		{"late, and the other came after its end", 1.5, 5 * ms, 8 * ms, 15 * ms},
+		{"the same, unnoticed", 1, 5 * ms, 8 * ms, 15 * ms},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := shared(t, [][]float64{{1, c.onA}, {1.5, 1}}, ms, ms)[0].gpu
+			zero := time.Now()
+			a, _ := g.start(0, int64(4*ms), nil)
+			time.Sleep(c.bStarts)
+			b, _ := g.start(1, int64(10*ms), nil)
+			time.Sleep(c.aTaken - c.bStarts)
+			if err := g.end(a); err != nil {
+				t.Fatal(err)
+			}
+			ends, err := g.ends(b)
+			if at := ends.Sub(zero); at != c.end || err != nil {
+				t.Errorf("%s: the other ends at %v, want %v (%v)", c.name, at, c.end, err)
+			}
+		})
+	}
+}
