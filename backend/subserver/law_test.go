@@ -52,7 +52,7 @@ func (p plan) config(t testing.TB) Config {
 		t.Fatal(err)
 	}
 	cfg := Config{Algorithm: alg, Params: p.params, Rule: p.rule, QueueLimit: p.requests, NoReuse: p.noReuse, Reread: p.reread, Static: p.static,
-		Log: p.log, hooks: &hooks{check: true}}
+		hooks: &hooks{check: true}}
 	row := []int{}
 	for m := range p.params.Models {
 		e := newFakeEngine(m, p.kvTokens/p.blockTokens, p.blockTokens)
@@ -146,8 +146,12 @@ func (p plan) start(t testing.TB, cfg Config) (systems []*System) {
 		return systems
 	}
 	wires := newWires(len(cfg.Models), p.seed)
+	logs, _ := cfg.Log.(*logs)
 	for m := range cfg.Models {
 		own := cfg
+		if logs != nil {
+			own.Log = &logs.more[m]
+		}
 		own.Transport = wires.end(m)
 		own.Models = slices.Clone(cfg.Models)
 		for i := range own.Models {
@@ -223,10 +227,13 @@ func (p plan) obey(t *testing.T) {
 		cfg := p.config(t)
 		watch := newGateWatch(t, &p)
 		cfg.Observer, cfg.hooks.decided = watch, watch.decided
+		log := new(logs)
+		cfg.Log = log
 		for i, o := range p.serve(t, cfg) {
 			p.judge(t, cfg.Algorithm, p.request(i), &o)
 		}
 		watch.judge()
+		log.judge(t, watch)
 	})
 }
 

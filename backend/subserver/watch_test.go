@@ -15,6 +15,8 @@ type gateWatch struct {
 	inFlight  map[int]int // round of the launch, by model
 	decisions map[int][]decision
 	steps     int
+	events    int64
+	messages  int64
 	declined  int
 	together  int // rounds in which several started
 }
@@ -34,14 +36,19 @@ func (w *gateWatch) Stepped(model int, startNs, endNs int64, batch *scheduler.Ba
 
 // Event sees the end of a step, of one that failed as well.
 func (w *gateWatch) Event(model int, ev *scheduler.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events++
 	if ev.Kind == scheduler.StepDone {
-		w.mu.Lock()
-		defer w.mu.Unlock()
 		delete(w.inFlight, model)
 	}
 }
 
-func (w *gateWatch) Messages(int, int64, []scheduler.Message) {}
+func (w *gateWatch) Messages(_ int, _ int64, out []scheduler.Message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.messages += int64(len(out))
+}
 
 func (w *gateWatch) decided(d decision) {
 	w.mu.Lock()
