@@ -36,6 +36,7 @@ type plan struct {
 	cancels     float64 // share of requests that are canceled
 	fails       []int   // by model: step at which the engine fails, 0 for never
 	seed        uint64
+	stops       bool // requests have stop strings
 	split       bool // each model in a process of its own
 	log         io.Writer
 }
@@ -91,6 +92,10 @@ func (p plan) request(i int) *Request {
 	if rng.IntN(4) == 0 {
 		r.Sampling.PresencePenalty = 1
 	}
+	if p.stops {
+		r.Stop = [][]string{nil, {"cab"}, {"bb", "世"}, {"ca", "é"}}[rng.IntN(4)]
+		r.ShowStop, r.Sampling.MinTokens = rng.IntN(2) == 0, rng.IntN(3)
+	}
 	if p.homes {
 		r.Home = rng.IntN(p.params.Models)
 	}
@@ -100,6 +105,8 @@ func (p plan) request(i int) *Request {
 // outcome is what a client saw.
 type outcome struct {
 	written
+	text   string
+	stop   string
 	reason scheduler.Reason
 	err    error
 }
@@ -112,6 +119,7 @@ func read(t testing.TB, r *Request, s *Stream, cancelAfter int) (o outcome) {
 			if err != io.EOF {
 				o.err = err
 			}
+			o.stop = s.StoppedBy()
 			var ended bool
 			if o.reason, ended = s.Reason(); !ended {
 				t.Errorf("request %d: %v before its end", r.ID, err)
@@ -122,6 +130,7 @@ func read(t testing.TB, r *Request, s *Stream, cancelAfter int) (o outcome) {
 			t.Errorf("request %d: a chunk starts at %d, want %d", r.ID, c.Start, len(r.Prompt)+len(o.tokens))
 		}
 		o.tokens = append(o.tokens, c.Tokens...)
+		o.text += c.Text
 		o.tops = append(o.tops, c.Top...)
 		for range c.Tokens {
 			o.writers = append(o.writers, c.Writer)
