@@ -47,6 +47,8 @@ type subserver struct {
 	threshold int
 	view      algorithms.View
 
+	counted Stats // what publish shows next
+
 	statsMu sync.Mutex
 	stats   Stats
 }
@@ -92,7 +94,7 @@ func (s *System) newSubserver(model int) (*subserver, error) {
 	}
 	sub.step.Needs, sub.step.TopK = s.cfg.Algorithm.Needs(model), s.cfg.TopK
 	sub.turnstile.init(s, model)
-	sub.stats.Model = m.Name
+	sub.counted.Model = m.Name
 	if s.cfg.Transport != nil {
 		sub.outbox = newMailbox[*Parcel]()
 	}
@@ -280,14 +282,14 @@ func (s *subserver) onStepDone(w *word) {
 		s.onBroken(w.err)
 		return
 	}
-	s.stats.Steps++
-	s.stats.Rows += int64(s.batch.Rows)
-	s.stats.BusyNs += w.endNs - s.startNs
+	s.counted.Steps++
+	s.counted.Rows += int64(s.batch.Rows)
+	s.counted.BusyNs += w.endNs - s.startNs
 	for i := range s.answers {
 		if !s.answers[i].Sampled {
 			continue
 		}
-		s.stats.Sampled++
+		s.counted.Sampled++
 		e := &s.batch.Entries[i]
 		if k := s.known[e.ID]; k != nil && k.logprobs >= 0 {
 			k.note(e.Position, s.results[i])
@@ -315,11 +317,12 @@ func (s *subserver) publish() {
 		s.core.Check()
 		s.checkTables()
 	}
+	s.counted.Counts = s.core.Counts()
+	s.counted.KVHeld, s.counted.KVCached, s.counted.KVFree = s.core.KVBlocks()
+	s.counted.Threshold = s.core.B()
 	s.statsMu.Lock()
 	defer s.statsMu.Unlock()
-	s.stats.Counts = s.core.Counts()
-	s.stats.KVHeld, s.stats.KVCached, s.stats.KVFree = s.core.KVBlocks()
-	s.stats.Threshold = s.core.B()
+	s.stats = s.counted
 }
 
 // checkTables panics if something is noted about a request that the core does

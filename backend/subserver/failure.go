@@ -12,7 +12,7 @@ import (
 // this home are told at once; visitors go home as failed.
 func (s *subserver) onBroken(err error) {
 	s.broken = err
-	s.stats.Broken = err.Error()
+	s.counted.Broken = err.Error()
 	s.sys.fail(fmt.Errorf("model %s: %w", s.sys.cfg.Models[s.model].Name, err))
 	for _, id := range s.ids() {
 		k := s.known[id]

@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 	}
 	want := Config{Name: "config.json", Architecture: "Qwen3ForCausalLM", ModelType: "qwen3", Layers: 28, Hidden: 1024,
 		Heads: 16, KVHeads: 8, HeadDim: 128, Intermediate: 3072, Vocab: 151936, TiedEmbeddings: true,
-		Dtype: "bfloat16", RMSNormEps: 1e-6}
+		Dtype: "bfloat16", RMSNormEps: 1e-6, Activation: "silu", Rope: Rope{Type: "none"}}
 	if *c != want {
 		t.Errorf("read %+v\nwant %+v", *c, want)
 	}
