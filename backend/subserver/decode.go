@@ -233,8 +233,8 @@ func (s *subserver) launch() (again bool) {
 	s.log.call("launch")
 	batch, out, ok := s.core.Launch()
 	s.carryOut(out)
-	s.log.launched(&batch, ok)
 	if ok {
+		s.log.launched(&batch)
 		s.startNs, s.threshold, s.batch, s.busy = s.nowNs, s.core.B(), batch, true
 		s.build()
 		s.jobs <- struct{}{} // never full: one step at a time

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"sync"
 	"time"
@@ -343,5 +342,3 @@ func coreConfig(cfg *Config, model int) scheduler.Config {
 		HoldContext: cfg.HoldContext,
 	}
 }
-
-var _ io.Closer = (*System)(nil)
