@@ -3,6 +3,7 @@ package loadtest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,102 +13,102 @@ import (
 	"time"
 )
 
-// All ways to tell tokens give the same figures: 1 token after 10 ms, then 3 at
-// once after 5 ms, then 1 after 5 ms.
-func TestWaysToCount(t *testing.T) {
-	steps := []int{1, 3, 1}
-	each := func(s writer, chunk func(n, sum int)) {
+// each writes 1 token after 10 ms, 3 at once after 5 ms more, and 1 after 5 more.
+func each(chunk func(n, sum int)) {
+	time.Sleep(5 * time.Millisecond)
+	sum := 0
+	for _, n := range []int{1, 3, 1} {
 		time.Sleep(5 * time.Millisecond)
-		sum := 0
-		for _, n := range steps {
-			time.Sleep(5 * time.Millisecond)
-			sum += n
-			chunk(n, sum)
-		}
+		sum += n
+		chunk(n, sum)
 	}
-	choice := func(more object) object {
-		c := object{"index": 0, "text": " word", "finish_reason": nil}
-		for k, v := range more {
-			c[k] = v
-		}
-		return c
-	}
-	chat := func(delta object, finish any, more object) object {
-		c := object{"index": 0, "delta": delta, "finish_reason": finish}
-		for k, v := range more {
-			c[k] = v
-		}
-		return object{"object": "chat.completion.chunk", "choices": []any{c}}
-	}
-	for _, c := range []struct {
-		name    string
-		api     API
-		want    Source
-		handler func(s writer)
-	}{
-		{"token ids", Completions, ByTokenIDs, func(s writer) {
-			each(s, func(n, _ int) { s.text(make([]int, n)...) })
-			s.text() // text that was held back is no token
-			s.end(5)
-		}},
-		{"ids without text", Completions, ByTokenIDs, func(s writer) {
-			each(s, func(n, _ int) {
-				s.event(object{"choices": []any{choice(object{"text": "", "token_ids": make([]int, n)})}})
-			})
-			s.end(5)
-		}},
-		{"running usage", Completions, ByRunningUsage, func(s writer) {
-			each(s, func(_, sum int) {
-				s.event(object{"choices": []any{choice(nil)}, "usage": object{"prompt_tokens": 7, "completion_tokens": sum}})
-			})
-			s.end(5)
-		}},
-		{"final usage", Completions, ByFinalUsage, func(s writer) {
-			each(s, func(int, int) { s.text() })
-			s.end(5)
-		}},
-		{"no usage", Completions, ByChunks, func(s writer) {
-			each(s, func(n, _ int) {
-				for range n {
-					s.text()
-				}
-			})
-			s.raw("data: [DONE]\n\n")
-		}},
-		{"no end", Completions, ByFinalUsage, func(s writer) {
-			each(s, func(int, int) { s.text() })
-			s.event(object{"choices": []any{choice(object{"text": "", "finish_reason": "length"})}, "usage": object{"completion_tokens": 5}})
-		}},
-		{"half tokens", Completions, ByFinalUsage, func(s writer) {
-			each(s, func(n, _ int) {
-				for range n {
-					s.text()
-				}
-			})
-			s.text()
-			s.text()
-			s.end(5)
-		}},
-		{"chat by ids", Chat, ByTokenIDs, func(s writer) {
-			s.event(chat(object{"role": "assistant", "content": ""}, nil, object{"token_ids": nil}))
-			each(s, func(n, _ int) { s.event(chat(object{"content": "x"}, nil, object{"token_ids": make([]int, n)})) })
-			s.event(chat(object{}, "length", nil))
-			s.end(5)
-		}},
-		{"chat that reasons", Chat, ByFinalUsage, func(s writer) {
-			s.event(chat(object{"role": "assistant", "content": ""}, nil, nil))
-			each(s, func(n, _ int) { s.event(chat(object{"reasoning_content": "x"}, nil, nil)) })
-			s.event(chat(object{}, "length", nil))
-			s.end(5)
-		}},
-		{"generate", Generate, ByRunningUsage, func(s writer) {
-			each(s, func(_, sum int) {
-				s.event(object{"text": strings.Repeat("x", sum), "output_ids": make([]int, sum),
-					"meta_info": object{"prompt_tokens": 7, "completion_tokens": sum, "finish_reason": nil}})
-			})
-			s.raw("data: [DONE]\n\n")
-		}},
-	} {
+}
+
+// oneChoice is a chunk whose choice has these fields beside the usual ones.
+func oneChoice(fields object, more object) object {
+	c := object{"index": 0, "finish_reason": nil}
+	maps.Copy(c, fields)
+	all := object{"choices": []any{c}}
+	maps.Copy(all, more)
+	return all
+}
+
+func word(more object) object { return oneChoice(object{"text": " word"}, more) }
+func delta(d, fields object) object {
+	fields["delta"] = d
+	return oneChoice(fields, nil)
+}
+
+// waysToCount all write the tokens of each.
+var waysToCount = []struct {
+	name    string
+	api     API
+	want    Source
+	handler func(s writer)
+}{
+	{"token ids", Completions, ByTokenIDs, func(s writer) {
+		each(func(n, _ int) { s.text(make([]int, n)...) })
+		s.text() // text that was held back is no token
+		s.end(5)
+	}},
+	{"ids without text", Completions, ByTokenIDs, func(s writer) {
+		each(func(n, _ int) { s.event(oneChoice(object{"text": "", "token_ids": make([]int, n)}, nil)) })
+		s.end(5)
+	}},
+	{"running usage", Completions, ByRunningUsage, func(s writer) {
+		each(func(_, sum int) { s.event(word(object{"usage": object{"prompt_tokens": 7, "completion_tokens": sum}})) })
+		s.end(5)
+	}},
+	{"final usage", Completions, ByFinalUsage, func(s writer) {
+		each(func(int, int) { s.text() })
+		s.end(5)
+	}},
+	{"no usage", Completions, ByChunks, func(s writer) {
+		each(func(n, _ int) {
+			for range n {
+				s.text()
+			}
+		})
+		s.raw("data: [DONE]\n\n")
+	}},
+	{"no end", Completions, ByFinalUsage, func(s writer) {
+		each(func(int, int) { s.text() })
+		s.event(oneChoice(object{"text": "", "finish_reason": "length"}, object{"usage": object{"completion_tokens": 5}}))
+	}},
+	{"half tokens", Completions, ByFinalUsage, func(s writer) {
+		each(func(n, _ int) {
+			for range n {
+				s.text()
+			}
+		})
+		s.text()
+		s.text()
+		s.end(5)
+	}},
+	{"chat by ids", Chat, ByTokenIDs, func(s writer) {
+		s.event(delta(object{"role": "assistant", "content": ""}, object{"token_ids": nil}))
+		each(func(n, _ int) { s.event(delta(object{"content": "x"}, object{"token_ids": make([]int, n)})) })
+		s.event(delta(object{}, object{"finish_reason": "length"}))
+		s.end(5)
+	}},
+	{"chat that reasons", Chat, ByFinalUsage, func(s writer) {
+		s.event(delta(object{"role": "assistant", "content": ""}, object{}))
+		each(func(int, int) { s.event(delta(object{"reasoning_content": "x"}, object{})) })
+		s.event(delta(object{}, object{"finish_reason": "length"}))
+		s.end(5)
+	}},
+	{"generate", Generate, ByRunningUsage, func(s writer) {
+		each(func(_, sum int) {
+			s.event(object{"text": strings.Repeat("x", sum), "output_ids": make([]int, sum),
+				"meta_info": object{"prompt_tokens": 7, "completion_tokens": sum, "finish_reason": nil}})
+		})
+		s.raw("data: [DONE]\n\n")
+	}},
+}
+
+// However a server tells its tokens, the figures are the same.
+func TestWaysToCount(t *testing.T) {
+	for _, c := range waysToCount {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				target := &Client{Server: inProcess(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
