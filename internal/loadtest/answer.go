@@ -2,6 +2,8 @@ package loadtest
 
 import (
 	"time"
+
+	"github.com/tokenrouter/tokenrouter/algorithms"
 )
 
 // Source says how the tokens of an answer were counted.
@@ -35,6 +37,8 @@ type Answer struct {
 	Source       Source
 	Finished     bool // the server said why it ended
 	Disagrees    bool // the server's usage and its token ids do not agree
+
+	Output []algorithms.Token // of a Dispatcher only
 
 	start    time.Time // of the run
 	moments  []moment

@@ -63,6 +63,12 @@ func cut(s string) string {
 	return s[:end] + "…"
 }
 
+// Is lets errors.Is find a kind.
+func (f *Failure) Is(target error) bool {
+	kind, ok := target.(*Failure)
+	return ok && kind.Kind == f.Kind
+}
+
 // Failures counts those of one kind.
 type Failures struct {
 	Kind  string

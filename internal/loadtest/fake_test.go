@@ -84,6 +84,13 @@ func (w writer) event(v any) {
 	w.raw("data: %s\n\n", text)
 }
 
+func (w writer) json(v any) {
+	w.w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w.w).Encode(v); err != nil {
+		panic(err)
+	}
+}
+
 type object = map[string]any
 
 // text is a chunk of a completion that shows one token.
