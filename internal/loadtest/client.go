@@ -156,7 +156,7 @@ func (s *Server) FirstModel(ctx context.Context) (string, error) {
 	}
 	resp, err := s.do(req)
 	if err != nil {
-		return "", err
+		return "", failureOf(err, context.Cause(ctx), 0)
 	}
 	defer resp.Body.Close()
 	var list struct{ Data []struct{ ID string } }

@@ -242,7 +242,7 @@ func TestProbeFails(t *testing.T) {
 		want    string
 		handler http.HandlerFunc
 	}{
-		{"ask http://fake for its models: http 404: nothing here", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "nothing here", 404) }},
+		{"no list of models: http 404: nothing here", func(w http.ResponseWriter, r *http.Request) { http.Error(w, "nothing here", 404) }},
 		{"the server lists no model", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `{"data":[]}`) }},
 		{"the list of models", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `<html>`) }},
 		{"no answer", func(w http.ResponseWriter, r *http.Request) {

@@ -106,7 +106,7 @@ func (c *collector) result(endNs int64) *Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &Result{Summary: c.rec.Summary(endNs, make([]int64, c.models), 0), EndNs: endNs,
-		Ended: c.good + c.bad, Failures: c.failures.sorted(), Counted: c.counted,
+		Ended: c.good + c.bad, Good: c.good, Failures: c.failures.sorted(), Counted: c.counted,
 		OtherLength: c.other, Disagree: c.disagree, LateMs: float64(c.lateNs) / 1e6}
 	if c.prompted > 0 {
 		r.PromptTokens = float64(c.prompts) / float64(c.prompted)

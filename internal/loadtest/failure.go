@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -96,11 +97,9 @@ func failureOf(err, cause error, tokens int) *Failure {
 
 // plain leaves out method and address of an HTTP error: they are known.
 func plain(err error) error {
-	var wrapped interface{ Unwrap() error }
-	if errors.As(err, &wrapped) && strings.HasPrefix(err.Error(), "Post ") {
-		if inner := wrapped.Unwrap(); inner != nil {
-			return inner
-		}
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
 	}
 	return err
 }

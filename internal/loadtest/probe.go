@@ -30,7 +30,7 @@ func (c *Client) Probe(ctx context.Context, patience time.Duration) (*Probed, er
 	if c.Model == "" && c.API != Generate {
 		var err error
 		if c.Model, err = c.FirstModel(ctx); err != nil {
-			return nil, fmt.Errorf("ask %s for its models: %w", c.URL, err)
+			return nil, fmt.Errorf("no list of models: %w", err)
 		}
 	}
 	p := &Probed{Prompts: "token ids"}

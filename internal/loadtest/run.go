@@ -43,7 +43,8 @@ type Config struct {
 type Result struct {
 	metrics.Summary
 	EndNs        int64 // of the run, counted from its start
-	Sent, Ended  int   // requests, warm-up included
+	Sent         int   // requests, warm-up included
+	Ended, Good  int   // of them ended, and ended well
 	Failures     []Failures
 	Counted      [sources]int // answers by how their tokens were counted
 	PromptTokens float64      // mean over answers, as the server counts; 0 if it did not tell
