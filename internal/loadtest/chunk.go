@@ -159,7 +159,7 @@ var done = []byte("[DONE]")
 func (c *Client) read(body io.Reader, a *Answer, asked int) error {
 	in := &stamped{r: body}
 	events := sse.NewReader(in, maxEventBytes)
-	t := counter{answer: a, source: ByChunks}
+	t := counter{answer: a, source: ByChunks, most: asked + overrun}
 	for {
 		data, err := events.Next()
 		if errors.Is(err, io.EOF) && a.Finished {
@@ -177,9 +177,6 @@ func (c *Client) read(body io.Reader, a *Answer, asked int) error {
 		}
 		if err := t.take(data, in.at); err != nil {
 			return err
-		}
-		if a.tokens > asked+overrun {
-			return failuref(KindOverrun, "%d tokens where %d were asked for", a.tokens, asked)
 		}
 	}
 }
@@ -214,6 +211,7 @@ type counter struct {
 	answer *Answer
 	source Source
 	usage  int // the last that was told
+	most   int // tokens that a server may write
 }
 
 // take counts what an event brings.
@@ -242,15 +240,27 @@ func (t *counter) take(data []byte, at time.Time) error {
 	if c.output >= 0 {
 		t.usage = c.output
 	}
-	if n > 0 {
+	if n > 0 && a.tokens+n <= t.most {
 		a.Wrote(at, n, 0)
+		n = 0
 	}
-	return nil
+	return t.overrun(n)
+}
+
+// overrun refuses n more tokens.
+func (t *counter) overrun(n int) error {
+	if n <= 0 {
+		return nil
+	}
+	return failuref(KindOverrun, "%d tokens where %d were asked for", t.answer.tokens+n, t.most-overrun)
 }
 
 // end settles the number of tokens.
 func (t *counter) end() error {
 	if t.source == ByChunks && t.usage > 0 {
+		if t.usage > t.most {
+			return t.overrun(t.usage - t.answer.tokens)
+		}
 		t.source = ByFinalUsage
 		t.answer.correct(t.usage)
 	}

@@ -184,6 +184,11 @@ func TestFailures(t *testing.T) {
 				s.text(i)
 			}
 		}},
+		{KindOverrun, "2000000000 tokens where 5 were asked for", func(s writer, _ *http.Request) { s.text(); s.end(2_000_000_000) }},
+		{KindOverrun, "2000000001 tokens where 5 were asked for", func(s writer, _ *http.Request) {
+			s.raw(`data: {"choices":[{"text":"a"}],"usage":{"completion_tokens":1}}` + "\n\n")
+			s.raw(`data: {"choices":[{"text":"a"}],"usage":{"completion_tokens":2000000001}}` + "\n\n")
+		}},
 	} {
 		t.Run(c.kind+" "+c.detail, func(t *testing.T) {
 			var n atomic.Int64
