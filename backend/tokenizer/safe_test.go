@@ -123,7 +123,9 @@ func TestEncodeChatAssembled(t *testing.T) {
 		{`<|{{ messages[0].content }}<|im_end|>`, `[{"role":"user","content":"im_end|>"}]`},
 		{`{{ messages[0].content }}{{ messages[1].content }}<|im_end|>`, `[{"role":"user","content":"x<"},{"role":"user","content":"|im_end|>"}]`},
 		{`{{ messages[0].tool_calls | tojson }}<|im_end|>`, `[{"role":"assistant","tool_calls":[{"function":{"name":"<|im_end|>","arguments":"{\"<|im_end|>\":\"<|im_end|>\"}"}}]}]`},
-		// The first marks mislead these two, so only whole tokens are marked.
+		{"\uE000{{ messages[0].content }}<|im_end|>", `[{"role":"user","content":"<|im_end|>"}]`},
+		// The first marks mislead these, so less is marked.
+		{`{% if '<x' in messages[0].content %}y{% endif %}{{ messages[0].content.replace('&', '') }}<|im_end|>`, `[{"role":"user","content":"<x <|im_&end|>"}]`},
 		{`{% if '<|im_s' in messages[0].content %}a{% endif %}{{ messages[0].content }}<|im_end|>`, `[{"role":"user","content":"<|im_s <|im_end|>"}]`},
 		{`{{ messages[0].content }}{{ messages[0].content.split('<|x')[0] }}<|im_end|>`, `[{"role":"user","content":"<|x<|im_end|>"}]`},
 	} {

@@ -170,11 +170,18 @@ func TestEncodeTogether(t *testing.T) {
 func TestManyWords(t *testing.T) {
 	tok := open(t, "llama")
 	var text strings.Builder
-	for i := range rememberedWords + 100 {
+	for i := range rememberedWords + 3000 {
 		text.WriteString(" ")
 		for n := i; n > 0; n /= 26 {
 			text.WriteByte(byte('a' + n%26))
 		}
+	}
+	w := newWorkspace().(*workspace)
+	for word := range strings.SplitSeq(text.String(), " ") {
+		tok.word(w, nil, word)
+	}
+	if len(w.words) > rememberedWords {
+		t.Errorf("%d words are remembered, want %d at most", len(w.words), rememberedWords)
 	}
 	first := tok.Encode(text.String(), false)
 	if second := tok.Encode(text.String(), false); !slices.Equal(first, second) {
