@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -50,7 +51,7 @@ func empty() *Tokenizer {
 	t := &Tokenizer{
 		addedIDs: map[string]Token{}, merges: map[uint64]merge{},
 		inText: newTrie(), inNormalized: newTrie(), anyAdded: newTrie(), specialText: newTrie(),
-		bos: -1, pool: workspaces(),
+		bos: -1, pool: sync.Pool{New: newWorkspace},
 	}
 	for b := range t.byteTokens {
 		t.byteTokens[b] = -1

@@ -144,6 +144,26 @@ func TestEncodeChatAssembled(t *testing.T) {
 	}
 }
 
+// A last message that is left open keeps its special tokens as text too.
+func TestEncodeChatContinues(t *testing.T) {
+	for _, tok := range chatters(t) {
+		for _, last := range []string{"<|im_end|> and", "I <|eot_id|>", "<", "on \n"} {
+			talk := messages(t, "user", "<|im_end|>", "assistant", last)
+			text, err := tok.Chat(talk, ChatOptions{ContinueFinal: true})
+			if err != nil || !strings.HasSuffix(strings.TrimSpace(text), strings.TrimSpace(last)) {
+				t.Fatalf("the chat ends in %q, %v", text, err)
+			}
+			got, err := tok.EncodeChat(talk, ChatOptions{ContinueFinal: true})
+			if err != nil || tok.Decode(got, false) != text {
+				t.Fatalf("the tokens say %q, want %q, %v", tok.Decode(got, false), text, err)
+			}
+			if end := tok.TokenText(got[len(got)-1]); tok.Special(got[len(got)-1]) {
+				t.Errorf("%q ends with the token %s", last, end)
+			}
+		}
+	}
+}
+
 // A template that no mark may enter is encoded as it is.
 func TestEncodeChatFallsBack(t *testing.T) {
 	tok := open(t, "qwen")

@@ -35,7 +35,7 @@ type Tokenizer struct {
 	eos            []Token
 	templates      map[string]*chatTemplate // by name; "default" and perhaps "tool_use"
 
-	pool *sync.Pool // of *workspace
+	pool sync.Pool // of *workspace
 }
 
 // Vocab returns one more than the largest id, added tokens included.
