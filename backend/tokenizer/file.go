@@ -14,13 +14,9 @@ func parse(text string) (*Tokenizer, error) {
 	if !utf8.ValidString(text) {
 		return nil, fmt.Errorf("is not UTF-8")
 	}
-	top, err := fields(text, "model")
+	top, model, err := sections(text)
 	if err != nil {
 		return nil, err
-	}
-	model, err := fields(orNull(top["model"]), "vocab", "merges")
-	if err != nil {
-		return nil, fmt.Errorf("model: %w", err)
 	}
 	t := empty()
 	if err := json.Unmarshal([]byte(orNull(top["added_tokens"])), &t.added); err != nil {
@@ -182,34 +178,39 @@ func (t *Tokenizer) readMerges(text string) error {
 		return nil
 	}
 	t.merges = make(map[uint64]merge, len(t.ids))
-	var left, right string
-	var buf []byte
+	var buf []byte // the two tokens of a rule, one behind the other
 	rank := int32(0)
-	lookup := func(spelled string) (int32, error) {
-		var mapped bool
-		buf, mapped = appendUnspelled(buf[:0], spelled)
-		if id, ok := t.ids[string(buf)]; ok && mapped {
+	lookup := func(text []byte) (int32, error) {
+		if id, ok := t.ids[string(text)]; ok {
 			return id, nil
 		}
-		return 0, fmt.Errorf("%q of rule %d is not in vocab", short(spelled), rank)
+		return 0, fmt.Errorf("%q of rule %d is not in vocab", short(string(text)), rank)
 	}
-	return s.array(func() (err error) {
-		if left, right, err = s.mergeRule(); err != nil {
+	return s.array(func() error {
+		left, right, err := s.mergeRule()
+		if err != nil {
 			return fmt.Errorf("rule %d: %w", rank, err)
 		}
-		var m merge
-		var a, b int32
-		if a, err = lookup(left); err != nil {
+		var fine [2]bool
+		buf, fine[0] = appendUnspelled(buf[:0], left)
+		border := len(buf)
+		buf, fine[1] = appendUnspelled(buf, right)
+		if !fine[0] || !fine[1] {
+			return fmt.Errorf("rule %d, %q and %q, is not spelled in the alphabet of bytes", rank, short(left), short(right))
+		}
+		a, err := lookup(buf[:border])
+		if err != nil {
 			return err
 		}
-		if b, err = lookup(right); err != nil {
+		b, err := lookup(buf[border:])
+		if err != nil {
 			return err
 		}
-		if m.token, err = lookup(left + right); err != nil {
+		joined, err := lookup(buf)
+		if err != nil {
 			return err
 		}
-		m.rank = rank
-		t.merges[pairOf(a, b)] = m
+		t.merges[pairOf(a, b)] = merge{rank, joined}
 		rank++
 		return nil
 	})

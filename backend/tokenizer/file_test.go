@@ -71,6 +71,7 @@ func TestParseRefuses(t *testing.T) {
 		{`"ab":2`, `"ab":99999999999`, `an id above`},
 		{`["a b"]`, `["a c"]`, `model.merges: "c" of rule 0 is not in vocab`},
 		{`["a b"]`, `["b a"]`, `model.merges: "ba" of rule 0 is not in vocab`},
+		{`["a b"]`, `["a 世"]`, `model.merges: rule 0, "a" and "世", is not spelled in the alphabet of bytes`},
 		{`["a b"]`, `["ab"]`, `rule 0: "ab" is not two entries`},
 		{`["a b"]`, `[["a"]]`, `rule 0: has 1 entries, not 2`},
 		{`["a b"]`, `7`, `model.merges: at byte 0: no array`},
