@@ -81,8 +81,6 @@ func stored16(r *rand.Rand, n int, draw func(*rand.Rand) float32) []uint16 {
 	return w
 }
 
-type product16 func(y, x []float32, w []uint16, rows, k, n, lo, hi int)
-
 func TestProductsAreTheSameOnAllLevels(t *testing.T) {
 	names := faster(t)
 	for _, d := range draws {

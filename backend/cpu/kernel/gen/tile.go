@@ -152,7 +152,7 @@ func (t tile) columnLoop(o operands) {
 	for pass := range t.passes {
 		t.pass(pass, o)
 		if pass < t.passes-1 {
-			t.save(o.spill)
+			t.save(pass, o.spill)
 		}
 	}
 	t.store(o.y, o.spill)
@@ -238,10 +238,19 @@ func (t tile) block(pass int, x, w func(row, disp int) Mem) {
 	}
 }
 
+// kept is where a sum of a finished pass is.
+func (t tile) kept(spill Mem, pass, row, column, step int) Mem {
+	return spill.Offset(4 * t.width * (((pass*t.rows+row)*t.columns+column)*t.steps() + step))
+}
+
 // save keeps the sums of a pass for store.
-func (t tile) save(spill Mem) {
-	for i, s := range t.sums[:t.rows*t.columns*t.steps()] {
-		VMOVUPS(s, spill.Offset(4*t.width*i))
+func (t tile) save(pass int, spill Mem) {
+	for r := range t.rows {
+		for c := range t.columns {
+			for s := range t.steps() {
+				VMOVUPS(t.sum(r, c, s), t.kept(spill, pass, r, c, s))
+			}
+		}
 	}
 }
 
@@ -284,34 +293,37 @@ func (t tile) store(y strided, spill Mem) {
 	}
 }
 
-// quad adds lanes until four are left, which it puts into out.
+// quad adds lanes until four are left. It uses temp and returns where they are.
 func (t tile) quad(row, column int, temp reg.VecPhysical, spill Mem) reg.Register {
-	s := make([]reg.VecPhysical, t.steps())
-	for i := range s {
-		s[i] = t.sum(row, column, i)
-	}
-	if t.passes > 1 { // lanes l and l+16 stand in two passes
-		for i := range s {
-			VADDPS(spill.Offset(4*t.width*((row*t.columns+column)*t.steps()+i)), s[i], s[i])
+	vector := func(i int) (at Op, kept bool) {
+		pass, step := i/t.steps(), i%t.steps()
+		if pass < t.passes-1 {
+			return t.kept(spill, pass, row, column, step), true
 		}
+		return t.sum(row, column, step), false
 	}
-	if t.passes == 1 {
-		for i := range len(s) / 2 {
-			VADDPS(s[i+len(s)/2], s[i], s[i])
+	half := lanes / t.width / 2
+	sums := make([]reg.VecPhysical, half) // of lanes l and l+16
+	for i := range sums {
+		low, _ := vector(i)
+		high, kept := vector(i + half)
+		if kept {
+			VMOVUPS(low, temp)
+			sums[i], low = temp, high
+		} else {
+			sums[i] = high.(reg.VecPhysical)
 		}
-		s = s[:len(s)/2]
+		VADDPS(low, sums[i], sums[i])
 	}
-	if len(s) == 2 {
-		VADDPS(s[1], s[0], s[0])
-	} else {
-		VEXTRACTF64X4(Imm(1), s[0], temp.AsY())
-		VADDPS(temp.AsY(), s[0].AsY(), s[0].AsY())
-	}
+	s := sums[half-1]
 	if t.width == 8 {
-		VEXTRACTF128(Imm(1), s[0], temp.AsX())
+		VADDPS(sums[0], s, s)
+		VEXTRACTF128(Imm(1), s, temp.AsX())
 	} else {
-		VEXTRACTF32X4(Imm(1), s[0].AsY(), temp.AsX())
+		VEXTRACTF64X4(Imm(1), s, temp.AsY())
+		VADDPS(temp.AsY(), s.AsY(), s.AsY())
+		VEXTRACTF32X4(Imm(1), s.AsY(), temp.AsX())
 	}
-	VADDPS(s[0].AsX(), temp.AsX(), temp.AsX())
+	VADDPS(s.AsX(), temp.AsX(), temp.AsX())
 	return temp.AsX()
 }
