@@ -186,7 +186,7 @@ func (p plan) serve(t testing.TB, cfg Config) []outcome {
 	for u := range p.concurrency {
 		users.Go(func() {
 			for i := u; i < p.requests; i += p.concurrency {
-				out[i] = p.ask(t, systems, i)
+				out[i] = p.askOne(t, systems, i)
 			}
 		})
 	}
@@ -209,8 +209,8 @@ func (p plan) serve(t testing.TB, cfg Config) []outcome {
 	return out
 }
 
-// ask is the i-th request of a user.
-func (p plan) ask(t testing.TB, systems []*System, i int) outcome {
+// askOne is the i-th request of a user.
+func (p plan) askOne(t testing.TB, systems []*System, i int) outcome {
 	rng := rand.New(rand.NewPCG(p.seed, uint64(1000+i)))
 	time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
 	r := p.request(i)
@@ -239,15 +239,15 @@ func (p plan) obey(t *testing.T) {
 		log := new(logs)
 		cfg.Log = log
 		for i, o := range p.serve(t, cfg) {
-			p.judge(t, cfg.Algorithm, p.request(i), &o)
+			p.judgeOne(t, cfg.Algorithm, p.request(i), &o)
 		}
 		watch.judge()
 		log.judge(t, watch)
 	})
 }
 
-// judge compares what one client saw with the oracle.
-func (p plan) judge(t *testing.T, alg algorithms.Algorithm, r *Request, o *outcome) {
+// judgeOne compares what one client saw with the oracle.
+func (p plan) judgeOne(t *testing.T, alg algorithms.Algorithm, r *Request, o *outcome) {
 	want := oracle(alg, r)
 	pool := p.kvTokens - p.kvTokens%p.blockTokens
 	switch {

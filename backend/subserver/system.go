@@ -67,15 +67,18 @@ func Start(cfg Config) (*System, error) {
 	if s.gated() && s.subs[0] != nil {
 		s.gate = newGate(s)
 	}
+	if cfg.Transport != nil {
+		// What comes before the loops begin waits in their mailboxes.
+		if err := cfg.Transport.Start(s.deliver, s.lost); err != nil {
+			if s.log != nil {
+				err = errors.Join(err, s.log.close())
+			}
+			return nil, fmt.Errorf("subserver: %w", err)
+		}
+	}
 	for _, sub := range s.subs {
 		if sub != nil {
 			sub.begin()
-		}
-	}
-	if cfg.Transport != nil {
-		if err := cfg.Transport.Start(s.deliver, s.lost); err != nil {
-			s.stop()
-			return nil, fmt.Errorf("subserver: %w", err)
 		}
 	}
 	return s, nil
