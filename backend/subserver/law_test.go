@@ -186,7 +186,7 @@ func (p plan) serve(t testing.TB, cfg Config) []outcome {
 	for u := range p.concurrency {
 		users.Go(func() {
 			for i := u; i < p.requests; i += p.concurrency {
-				out[i] = p.askOne(t, systems, i)
+				out[i] = p.askOne(t, func(home int) submitter { return systems[home] }, i)
 			}
 		})
 	}
@@ -209,8 +209,13 @@ func (p plan) serve(t testing.TB, cfg Config) []outcome {
 	return out
 }
 
+// submitter is a System or a Dispatcher.
+type submitter interface {
+	Submit(ctx context.Context, r *Request) (*Stream, error)
+}
+
 // askOne is the i-th request of a user.
-func (p plan) askOne(t testing.TB, systems []*System, i int) outcome {
+func (p plan) askOne(t testing.TB, at func(home int) submitter, i int) outcome {
 	rng := rand.New(rand.NewPCG(p.seed, uint64(1000+i)))
 	time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
 	r := p.request(i)
@@ -218,7 +223,7 @@ func (p plan) askOne(t testing.TB, systems []*System, i int) outcome {
 	if rng.Float64() < p.cancels {
 		cancelAfter = rng.IntN(10)
 	}
-	s, err := systems[r.Home].Submit(t.Context(), r)
+	s, err := at(r.Home).Submit(t.Context(), r)
 	if err != nil {
 		t.Errorf("request %d: %v", r.ID, err)
 		return outcome{err: err}
