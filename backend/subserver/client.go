@@ -70,7 +70,7 @@ func (s *subserver) hear(sessions map[scheduler.RequestID]*session, w *clientWor
 		if !c.ended {
 			c.finish(w)
 		}
-		s.sys.close(w.id)
+		s.sys.door.leave(w.id)
 	case c.ended: // what was written meanwhile is not for the client
 	case w.kind == canceled:
 		c.ended = true

@@ -186,7 +186,7 @@ func (p plan) serve(t testing.TB, cfg Config) []outcome {
 	for u := range p.concurrency {
 		users.Go(func() {
 			for i := u; i < p.requests; i += p.concurrency {
-				out[i] = p.ask(t, systems, i)
+				out[i] = p.askOne(t, func(home int) submitter { return systems[home] }, i)
 			}
 		})
 	}
@@ -209,8 +209,13 @@ func (p plan) serve(t testing.TB, cfg Config) []outcome {
 	return out
 }
 
-// ask is the i-th request of a user.
-func (p plan) ask(t testing.TB, systems []*System, i int) outcome {
+// submitter is a System or a Dispatcher.
+type submitter interface {
+	Submit(ctx context.Context, r *Request) (*Stream, error)
+}
+
+// askOne is the i-th request of a user.
+func (p plan) askOne(t testing.TB, at func(home int) submitter, i int) outcome {
 	rng := rand.New(rand.NewPCG(p.seed, uint64(1000+i)))
 	time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
 	r := p.request(i)
@@ -218,7 +223,7 @@ func (p plan) ask(t testing.TB, systems []*System, i int) outcome {
 	if rng.Float64() < p.cancels {
 		cancelAfter = rng.IntN(10)
 	}
-	s, err := systems[r.Home].Submit(t.Context(), r)
+	s, err := at(r.Home).Submit(t.Context(), r)
 	if err != nil {
 		t.Errorf("request %d: %v", r.ID, err)
 		return outcome{err: err}
@@ -239,15 +244,15 @@ func (p plan) obey(t *testing.T) {
 		log := new(logs)
 		cfg.Log = log
 		for i, o := range p.serve(t, cfg) {
-			p.judge(t, cfg.Algorithm, p.request(i), &o)
+			p.judgeOne(t, cfg.Algorithm, p.request(i), &o)
 		}
 		watch.judge()
 		log.judge(t, watch)
 	})
 }
 
-// judge compares what one client saw with the oracle.
-func (p plan) judge(t *testing.T, alg algorithms.Algorithm, r *Request, o *outcome) {
+// judgeOne compares what one client saw with the oracle.
+func (p plan) judgeOne(t *testing.T, alg algorithms.Algorithm, r *Request, o *outcome) {
 	want := oracle(alg, r)
 	pool := p.kvTokens - p.kvTokens%p.blockTokens
 	switch {
