@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -23,6 +24,12 @@ func TestParseSmall(t *testing.T) {
 	// c is in no vocabulary and vanishes, as in the reference library.
 	if got := tok.Encode("cabba<s>", false); len(got) != 4 || got[0] != 2 || got[1] != 1 || got[2] != 0 || got[3] != 3 {
 		t.Errorf("ids are %v", got)
+	}
+	if tok, err = parse(strings.Replace(small, `"unk_token":null`, `"unk_token":"a"`, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := tok.Encode("éabc", false); !slices.Equal(got, []Token{0, 0, 2, 0}) {
+		t.Errorf("with an unk_token ids are %v", got)
 	}
 	// Escapes, and the newer form of merges.
 	spelled := strings.NewReplacer(`"ab"`, `"\u0061b"`, `["a b"]`, `[["a", "\u0062"] ]`).Replace(small)
@@ -48,7 +55,9 @@ func TestParseRefuses(t *testing.T) {
 		{`"byte_fallback":false`, `"byte_fallback":true`, `model.byte_fallback is true`},
 		{`"byte_fallback":false`, `"end_of_word_suffix":"</w>"`, `model.end_of_word_suffix is "</w>"`},
 		{`"byte_fallback":false`, `"continuing_subword_prefix":"##"`, `model.continuing_subword_prefix is "##"`},
-		{`"unk_token":null`, `"unk_token":"<s>"`, `model.unk_token is "<s>", and vocab lacks the byte 0x0`},
+		{`"unk_token":null`, `"unk_token":"<s>"`, `model.unk_token is "<s>", which vocab lacks, as it lacks the byte 0x0`},
+		{`"unk_token":null`, `"unk_token":"a","fuse_unk":true`, `model.fuse_unk is true, and vocab lacks the byte 0x0`},
+		{`"unk_token":null`, `"unk_token":7`, `model.unk_token: `},
 		{`"NFC"`, `"Lowercase"`, `normalizer.type is "Lowercase", which is not supported: only NFC`},
 		{`{"type":"NFC"}`, `{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"NFKC"}]}`, `normalizer.normalizers[1].type is "NFKC"`},
 		{`"Digits"`, `"Whitespace"`, `pre_tokenizer.pretokenizers[0].type is "Whitespace"`},
