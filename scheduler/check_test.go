@@ -67,6 +67,7 @@ func TestCheckNamesTheInvariant(t *testing.T) {
 		{"C11", func(c *Core) { c.inForce = []int{9, 9} }},
 		{"C11", func(c *Core) { c.inForce[0] = 0 }},
 		{"C12", func(c *Core) { c.request(1).blocks = append(c.request(1).blocks, 7) }},
+		{"C13", func(c *Core) { c.counts[away]++ }},
 		{"K1", func(c *Core) { c.kv.nFree-- }},
 	} {
 		c := busyCore(t)

@@ -86,6 +86,7 @@ type Core struct {
 	batch     []Entry
 	busy      bool
 	admitted  int
+	counts    [states]int // requests in each state; not kept for free
 	draining  bool
 	unsettled bool     // events were stepped since the last Settle
 	ends      []ending // verdicts of this instant
@@ -344,6 +345,8 @@ func (c *Core) enter(r *request, to state) {
 	} else if to == kvQueued {
 		c.liveDelta--
 	}
+	c.counts[r.state]--
+	c.counts[to]++
 	r.state = to
 }
 

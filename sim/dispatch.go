@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/internal/workload"
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
@@ -56,9 +57,9 @@ func newDispatcher(cost Dispatcher) *dispatcher {
 // token makes the token of a submission up.
 func (p *dispatcher) token(e *scheduler.Entry) scheduler.Token {
 	if e.Position >= p.open[p.client[e.ID]].stay.last {
-		return eos
+		return workload.EOS
 	}
-	return madeUp(e.Seed, e.Position, purposeToken)
+	return workload.MadeUp(e.Seed, e.Position, workload.PurposeToken)
 }
 
 // take takes a client's request at the dispatcher's door.

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"math"
-	"slices"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/internal/metrics"
@@ -19,19 +18,11 @@ type record struct {
 	over  bool
 }
 
-// eos is the token that ends a request; made-up tokens are above it.
-const eos = 0
+var eosIDs = []scheduler.Token{workload.EOS}
 
-var eosIDs = []scheduler.Token{eos}
-
-// Purposes of the simulator's own draws. They start far above those of the
-// algorithms, with which they share the function; the gaps are package
-// workload's.
-const (
-	purposePrompt algorithms.Purpose = 0x5101
-	purposeToken  algorithms.Purpose = 0x5103
-	purposeQuery  algorithms.Purpose = 0x5105
-)
+// purposeQuery is that of the simulator's own draw. It lies among those of
+// package workload.
+const purposeQuery algorithms.Purpose = 0x5105
 
 // load turns a workload into arrivals. Which request comes next depends on
 // nothing but the user and how many came before, so it is the same request
@@ -128,20 +119,8 @@ func (l *load) arrival(id scheduler.RequestID, r workload.Request) *scheduler.Ar
 	} else {
 		a = new(scheduler.Arrival)
 	}
-	*a = scheduler.Arrival{ID: id, Seed: r.Seed, Prompt: prompt(a.Prompt[:0], &r), MaxTokens: r.Output, EOS: eosIDs}
+	*a = scheduler.Arrival{ID: id, Seed: r.Seed, Prompt: r.AppendPrompt(a.Prompt[:0]), MaxTokens: r.Output, EOS: eosIDs}
 	return a
-}
-
-// prompt makes up a prompt's tokens.
-func prompt(dst []scheduler.Token, r *workload.Request) []scheduler.Token {
-	dst = slices.Grow(dst, r.Prompt)[:r.Prompt]
-	for i := range r.Shared {
-		dst[i] = madeUp(r.SharedSeed, i, purposePrompt)
-	}
-	for i := r.Shared; i < len(dst); i++ {
-		dst[i] = madeUp(r.Seed, i, purposePrompt)
-	}
-	return dst
 }
 
 // recycle takes an arrival back that a core has copied.
@@ -182,12 +161,4 @@ func (l *load) forget() {
 		l.base += l.over
 		l.over = 0
 	}
-}
-
-// madeUp returns a token that a seed and a position determine, never eos. A
-// full-strength hash is not needed: tokens must differ between requests, no
-// more.
-func madeUp(seed uint64, position int, purpose algorithms.Purpose) scheduler.Token {
-	x := (seed ^ uint64(position)*0x9e3779b97f4a7c15 ^ uint64(purpose)<<40) * 0xbf58476d1ce4e5b9
-	return scheduler.Token(x>>34) + 1
 }

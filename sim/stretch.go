@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/internal/workload"
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
@@ -123,7 +124,7 @@ func (w *world) finishStretch(m int, n *node) {
 		e := &n.batch.Entries[i]
 		run := w.runs[i*(steps-1) : (i+1)*(steps-1)]
 		for k := range run {
-			run[k] = madeUp(e.Seed, e.Position+k, purposeToken)
+			run[k] = workload.MadeUp(e.Seed, e.Position+k, workload.PurposeToken)
 		}
 		w.results[i].Run = run
 		w.rec.Emitted(&w.load.record(e.ID).times, n.ends[0], 1, m)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/internal/workload"
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
@@ -109,7 +110,7 @@ func (c *checker) stepping(m int, ev scheduler.Event) scheduler.Event {
 		}
 	case scheduler.StepDone:
 		for i := range ev.Results {
-			if r := &ev.Results[i]; c.fault.wrongToken && r.Sampled && r.Token != eos && c.calls > 20 {
+			if r := &ev.Results[i]; c.fault.wrongToken && r.Sampled && r.Token != workload.EOS && c.calls > 20 {
 				r.Token++
 				c.fault.wrongToken = false
 			}
@@ -233,9 +234,9 @@ func (c *checker) ended(m int, msg *scheduler.Message) {
 	case scheduler.ReasonAbort:
 		ok = c.aborted[msg.Request] || s.prompt+len(s.want) > c.pool
 	case scheduler.ReasonStop:
-		ok = c.stopped[msg.Request] || all && s.want[s.got-1].token == eos
+		ok = c.stopped[msg.Request] || all && s.want[s.got-1].token == workload.EOS
 	case scheduler.ReasonLength:
-		ok = all && s.want[s.got-1].token != eos
+		ok = all && s.want[s.got-1].token != workload.EOS
 	case scheduler.ReasonTooLong:
 		ok = s.prompt+1 > c.pool
 	case scheduler.ReasonQueueFull:
@@ -293,9 +294,9 @@ func aloneAt(alg algorithms.Algorithm, a *scheduler.Arrival, home, last, models,
 	for {
 		v := algorithms.View{Request: a.ID, Seed: a.Seed, Model: m, Home: home,
 			Position: prompt + len(out), StayStart: stayStart, Hops: hops}
-		v.Token = madeUp(a.Seed, v.Position, purposeToken)
+		v.Token = workload.MadeUp(a.Seed, v.Position, workload.PurposeToken)
 		if v.Position >= last {
-			v.Token = eos
+			v.Token = workload.EOS
 		}
 		to := alg.Route(&v).Model()
 		moves := to >= 0 && to != m
@@ -307,7 +308,7 @@ func aloneAt(alg algorithms.Algorithm, a *scheduler.Arrival, home, last, models,
 				w.writer = -1 // a visit of several models comes home in one piece
 			}
 			out = append(out, w)
-			over = v.Token == eos || len(out) >= a.MaxTokens
+			over = v.Token == workload.EOS || len(out) >= a.MaxTokens
 		}
 		if moves && !over {
 			hops++

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/internal/metrics"
+	"github.com/tokenrouter/tokenrouter/internal/workload"
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
@@ -377,9 +378,9 @@ func (w *world) decide(m int, n *node, e *scheduler.Entry, res *scheduler.Result
 		return
 	}
 	position := e.Position + len(n.ends) - 1
-	res.Token = madeUp(e.Seed, position, purposeToken)
+	res.Token = workload.MadeUp(e.Seed, position, workload.PurposeToken)
 	if position >= st.last {
-		res.Token = eos
+		res.Token = workload.EOS
 	}
 	if position >= st.leave {
 		res.Dest = st.dest
@@ -402,10 +403,10 @@ func (w *world) route(m int, st *stay, e *scheduler.Entry, res *scheduler.Result
 	if w.cfg.Source != nil {
 		w.cfg.Source.Sample(v)
 	} else {
-		v.Token = madeUp(e.Seed, e.Position, purposeToken)
+		v.Token = workload.MadeUp(e.Seed, e.Position, workload.PurposeToken)
 	}
 	if e.Position >= st.last {
-		v.Token = eos
+		v.Token = workload.EOS
 	}
 	res.Dest = w.cfg.Algorithm.Route(v)
 	res.Token = v.Token

@@ -1,12 +1,17 @@
 // Package subserver is the real runtime of a system of models: it drives the
 // scheduler's cores and the engines in real time. Each subserver is one model
 // with three loops: the client loop (client.go) takes requests in and streams
-// tokens out, the decode loop (decode.go) runs steps, and the peer loop
-// (peer.go) exchanges requests with the other subservers over a transport.
+// tokens out, the decode loop (decode.go) owns the core and runs steps, and the
+// peer loop (peer.go) exchanges requests with the other subservers.
+//
+// A core is driven by the duties that package scheduler lists. Loops speak to
+// each other through mailboxes that are never full, so none waits for another,
+// and what fills them is bounded by the requests that are open.
 package subserver
 
 import (
 	"io"
+	"time"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/backend"
@@ -22,6 +27,7 @@ type Model struct {
 	ChunkTokens int            // rows in a step at most; more than MaxRunning
 	KVTokens    int            // size of the KV pool, at most what the engine has
 	BlockTokens int
+	MaxContext  int            // tokens of a request at most; 0: what the engine says, or the KV pool if it is elsewhere
 	Rule        scheduler.Rule // nil: that of the Config
 }
 
@@ -39,12 +45,19 @@ type Config struct {
 	// that read no KV can run so.
 	HoldContext int
 	TopK        int // entries of Signals.TopK, for algorithms that need it; 0 means 20
-	// Detokenize turns tokens into text, for stop strings; nil refuses requests
-	// that have any.
+	// NewDetokenizer makes what turns a request's tokens into text, for chunks
+	// and stop strings; nil leaves chunks without text and refuses requests with
+	// stop strings.
 	NewDetokenizer func() Detokenizer
-	Log            io.Writer // event log for replay; nil: none
-	Observer       Observer  // nil: nobody watches
-	Transport      Transport // nil: all models are in this process
+	// Log, if not nil, gets the event log that Replay reads. Params are what
+	// Algorithm was made from by algorithms.New; only the log needs them.
+	Log       io.Writer
+	Params    algorithms.Params
+	Observer  Observer  // nil: nobody watches
+	Transport Transport // nil: all models are in this process
+
+	epoch time.Time // when the clock began; zero: at Start
+	hooks *hooks    // of tests
 }
 
 // Detokenizer turns a request's tokens into text as they come.
@@ -69,16 +82,22 @@ type Observer interface {
 
 // Request is what a client asks for.
 type Request struct {
-	ID        scheduler.RequestID // 0: the system numbers it
-	Home      int                 // model where it enters
+	// ID names the request in the whole system. 0: the system numbers it; give
+	// ids to all requests of a system or to none. They are never used again.
+	ID        scheduler.RequestID
+	Home      int // model where it enters
 	Prompt    []algorithms.Token
-	MaxTokens int
+	MaxTokens int                // output tokens at most, at least 1
 	EOS       []algorithms.Token // ids that end it; none: ignore_eos
 	Seed      uint64
 	Sampling  backend.Sampling
 	Stop      []string // text that ends it, and is not shown
 	ShowStop  bool     // but show it
 	Logprobs  int      // see backend.Sequence; below 0 for none
+
+	// counted is where the client's prompt ends, if that is before the end of
+	// Prompt: a dispatcher submits what was written so far as a prompt.
+	counted int
 }
 
 // Chunk is what a client gets at once: tokens that follow all earlier ones.
@@ -86,6 +105,9 @@ type Chunk struct {
 	Start  int // position of Tokens[0] in the request, the prompt included
 	Tokens []algorithms.Token
 	Writer int    // model that wrote them
-	Text   string // that they complete; "" without a detokenizer
-	AtNs   int64  // when the home showed them
+	Text   string // that came to be certain; it may lag behind the tokens
+	AtNs   int64  // when the home showed them, on System.NowNs's clock
+	// Top tells of each of Tokens what Request.Logprobs asked for: Token, Logprob
+	// and Top are set. nil if nothing was asked.
+	Top []backend.Result
 }

@@ -34,6 +34,10 @@ type Config struct {
 	RMSNormEps    float64 // 0 if not stated
 	RopeTheta     float64 // 0 if not stated
 	AttentionBias bool    // of the q, k and v projections
+	MLPBias       bool    // of the gate, up and down projections
+	Activation    string  // of the gate; "silu" where nothing is stated
+	Sliding       bool    // some layers attend to a window of the last tokens only
+	Rope          Rope
 }
 
 // families are the model types whose steps are understood: what a config.json
@@ -59,6 +63,7 @@ const (
 	headDimMax      = 1 << 12
 	intermediateMax = 1 << 20
 	vocabMax        = 1 << 24
+	originalMax     = 1 << 30
 )
 
 // A FieldError is one field of a config.json that cannot be used.
@@ -111,6 +116,14 @@ type file struct {
 	RMSNormEps    *float64 `json:"rms_norm_eps"`
 	RopeTheta     *float64 `json:"rope_theta"`
 	AttentionBias *bool    `json:"attention_bias"`
+	MLPBias       *bool    `json:"mlp_bias"`
+	Activation    *string  `json:"hidden_act"`
+	Window        *int     `json:"sliding_window"`
+	UseWindow     *bool    `json:"use_sliding_window"`
+	LayerTypes    []string `json:"layer_types"`
+	Partial       *float64 `json:"partial_rotary_factor"`
+	RopeScaling   *rope    `json:"rope_scaling"`
+	Rope          *rope    `json:"rope_parameters"` // what newer files call it, with rope_theta inside
 
 	Quantization json.RawMessage `json:"quantization_config"`
 	Experts      *int            `json:"num_experts"`
@@ -203,7 +216,11 @@ func (c *Config) fill(name string, f *file) error {
 	if f.AttentionBias != nil {
 		c.AttentionBias = *f.AttentionBias
 	}
-	return c.fillRest(f, wrong)
+	if err := c.fillRest(f, wrong); err != nil {
+		return err
+	}
+	c.fillLayers(f)
+	return c.fillRope(f, wrong)
 }
 
 type wrongField func(field, format string, args ...any) error
@@ -230,6 +247,20 @@ func (c *Config) fillHeads(f *file, headDimRead bool, wrong wrongField) error {
 		c.HeadDim = c.Hidden / c.Heads
 	}
 	return nil
+}
+
+// fillLayers fills what the layers do beyond their sizes.
+func (c *Config) fillLayers(f *file) {
+	c.MLPBias = f.MLPBias != nil && *f.MLPBias
+	c.Activation = "silu"
+	if f.Activation != nil {
+		c.Activation = *f.Activation
+	}
+	// Qwen's files state a window even where they leave it switched off.
+	c.Sliding = f.UseWindow != nil && *f.UseWindow || c.ModelType == "mistral" && f.Window != nil
+	for _, kind := range f.LayerTypes {
+		c.Sliding = c.Sliding || kind != "full_attention"
+	}
 }
 
 // fillRest fills what has a default.

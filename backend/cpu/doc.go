@@ -1,0 +1,2 @@
+// Package cpu is an engine in plain Go for the machine's own processors.
+package cpu

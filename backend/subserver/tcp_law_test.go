@@ -1,0 +1,308 @@
+package subserver
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tokenrouter/tokenrouter/scheduler"
+)
+
+// process is one process of a system whose models are spread over several.
+type process struct {
+	sys *System
+	tcp *TCP
+}
+
+// spread gives each model its process; the last two of three share one if that
+// is asked for.
+func (p plan) spread(shared bool) []string {
+	addresses := []string{"m0:1", "m1:1", "m2:1"}[:p.params.Models]
+	if shared && p.params.Models == 3 {
+		addresses[2] = addresses[1]
+	}
+	return addresses
+}
+
+// options of the process with the own address.
+func (p plan) options(n *network, addresses []string, own string) TCPOptions {
+	o := TCPOptions{Addresses: addresses, Own: own, Settings: p.String()}
+	for m := range addresses {
+		o.Models = append(o.Models, fmt.Sprintf("fake%d", m))
+	}
+	if n != nil {
+		o.Listen, o.Dial = n.listen, n.dial
+	}
+	return o
+}
+
+// process starts the process with the own address, and returns once it has met
+// the others.
+func (p plan) process(t testing.TB, o TCPOptions) (*process, error) {
+	tcp, err := NewTCP(o)
+	if err != nil {
+		return nil, err
+	}
+	cfg := p.config(t)
+	cfg.Transport = tcp
+	for m, a := range o.Addresses {
+		if a != o.Own {
+			cfg.Models[m].Engine = nil
+		}
+	}
+	sys, err := Start(cfg)
+	return &process{sys, tcp}, err
+}
+
+// processes starts all of them, and returns the one of each model.
+func (p plan) processes(t testing.TB, shared bool) []*process {
+	n, addresses := new(network), p.spread(shared)
+	ofModel := make([]*process, len(addresses))
+	var wg sync.WaitGroup
+	for m, own := range addresses {
+		if m > 0 && addresses[m-1] == own {
+			continue
+		}
+		wg.Go(func() {
+			proc, err := p.process(t, p.options(n, addresses, own))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for i := m; i < len(addresses) && addresses[i] == own; i++ {
+				ofModel[i] = proc
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return ofModel
+}
+
+// askSpread sends all requests of the plan to the processes that have their homes.
+func (p plan) askSpread(t testing.TB, ofModel []*process) []outcome {
+	out := make([]outcome, p.requests)
+	var users sync.WaitGroup
+	for u := range p.concurrency {
+		users.Go(func() {
+			for i := u; i < p.requests; i += p.concurrency {
+				r := p.request(i)
+				rng := rand.New(rand.NewPCG(p.seed, uint64(1000+i)))
+				cancelAfter := -1
+				if rng.Float64() < p.cancels {
+					cancelAfter = 1 + rng.IntN(10)
+				}
+				s, err := ofModel[r.Home].sys.Submit(t.Context(), r)
+				if err != nil {
+					t.Errorf("request %d: %v", r.ID, err)
+					return
+				}
+				out[i] = read(t, r, s, cancelAfter)
+			}
+		})
+	}
+	users.Wait()
+	return out
+}
+
+// judgeSpread holds what clients saw to the law, and returns how many failed.
+func (p plan) judgeSpread(t *testing.T, out []outcome) (failed int) {
+	alg := p.config(t).Algorithm
+	for i, o := range out {
+		r := p.request(i)
+		want := oracle(alg, r)
+		if o.err != nil {
+			if errors.Is(o.err, ErrFailed) {
+				failed++
+			} else if !errors.Is(o.err, ErrCanceled) || p.cancels == 0 {
+				t.Errorf("request %d: %v", r.ID, o.err)
+			}
+			want = want.cut(len(o.tokens))
+		}
+		want.compare(t, r, &o.written)
+	}
+	return failed
+}
+
+func closeAll(t testing.TB, ofModel []*process) {
+	for m, proc := range ofModel {
+		if m > 0 && ofModel[m-1] == proc {
+			continue
+		}
+		for m := range proc.sys.Stats() {
+			// A step in flight keeps requests that were broken off until it ends.
+			left := func() bool {
+				st := proc.sys.Stats()[m]
+				return st.KVHeld != 0 || st.Counts != (scheduler.Counts{})
+			}
+			for wait := 0; left() && wait < 100; wait++ {
+				time.Sleep(50 * time.Millisecond)
+			}
+			if left() {
+				t.Errorf("a model is left with %+v", proc.sys.Stats()[m])
+			}
+		}
+		if err := proc.sys.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestLawBetweenProcesses(t *testing.T) {
+	for i, src := range sources {
+		for j, rule := range rules {
+			p := plan{algorithm: src.name, params: src.params, rule: rule, b: 1 + (i+j)%3, concurrency: 5, requests: 12,
+				kvTokens: 400, blockTokens: 4, chunk: 16, maxRunning: 8, seed: uint64(i), homes: src.name == "matrix", cancels: 0.2}
+			t.Run(fmt.Sprintf("%s%d/%v", src.name, src.params.Models, rule), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ofModel := p.processes(t, j%2 == 1)
+					if failed := p.judgeSpread(t, p.askSpread(t, ofModel)); failed > 0 {
+						t.Errorf("%d requests failed, and nothing was broken", failed)
+					}
+					synctest.Wait()
+					closeAll(t, ofModel)
+				})
+			})
+		}
+	}
+}
+
+func TestAProcessThatDiesFailsItsRequestsOnly(t *testing.T) {
+	for j, rule := range rules {
+		for _, src := range sources[:2] {
+			p := plan{algorithm: src.name, params: src.params, rule: rule, b: 2, concurrency: 6, requests: 60,
+				kvTokens: 4000, blockTokens: 4, chunk: 16, maxRunning: 8, seed: uint64(j)}
+			t.Run(fmt.Sprintf("%s%d/%v", src.name, src.params.Models, rule), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ofModel := p.processes(t, false)
+					last := ofModel[len(ofModel)-1]
+					time.AfterFunc(700*time.Millisecond, func() { _ = last.tcp.Close() })
+					out := p.askSpread(t, ofModel)
+					if failed := p.judgeSpread(t, out); failed == 0 || failed == len(out) {
+						t.Errorf("%d of %d requests failed; some had ended before, some had not", failed, len(out))
+					}
+					synctest.Wait()
+					for m, proc := range ofModel[:len(ofModel)-1] {
+						if proc.sys.Err() == nil {
+							t.Errorf("model %d takes itself for healthy", m)
+						}
+					}
+					closeAll(t, ofModel[:len(ofModel)-1])
+					_ = last.sys.Close()
+				})
+			})
+		}
+	}
+}
+
+const childEnv = "TOKENROUTER_TEST_PEER" // addresses and own address of a child process
+
+func twoProcesses() plan {
+	return plan{algorithm: "matrix", params: sources[0].params, rule: scheduler.Eager{}, b: 1, concurrency: 8, requests: 32,
+		kvTokens: 4000, blockTokens: 4, chunk: 16, maxRunning: 8, seed: 3}
+}
+
+// TestPeerProcess is the peer of the tests below, in a process of its own.
+func TestPeerProcess(t *testing.T) {
+	where := os.Getenv(childEnv)
+	if where == "" {
+		t.Skip("only runs as a child of other tests")
+	}
+	addresses := strings.Split(where, ",")
+	proc, err := twoProcesses().process(t, twoProcesses().options(nil, addresses, addresses[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("met")
+	<-context.Background().Done()
+	_ = proc
+}
+
+// freeAddress is one that nobody listens on.
+func freeAddress(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestTwoRealProcesses serves half of the requests over sockets, then kills the
+// peer with the other half under way.
+func TestTwoRealProcesses(t *testing.T) {
+	addresses := []string{freeAddress(t), freeAddress(t)}
+	child := exec.Command(os.Args[0], "-test.run=^TestPeerProcess$", "-test.v")
+	child.Env = append(os.Environ(), childEnv+"="+strings.Join(addresses, ","))
+	stdout, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := twoProcesses()
+	proc, err := p.process(t, p.options(nil, addresses, addresses[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { // the pipe must not fill up
+		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		}
+	}()
+	ofModel := []*process{proc, nil}
+	if failed := p.judgeSpread(t, p.askSpread(t, ofModel)); failed > 0 {
+		t.Errorf("%d requests failed with both processes alive", failed)
+	}
+	second := p
+	second.seed++
+	done := make(chan []outcome)
+	go func() { done <- second.renumbered(t, ofModel) }()
+	time.Sleep(100 * time.Millisecond)
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // it was killed
+	if failed := second.judgeSpread(t, <-done); failed == 0 {
+		t.Error("no request failed, but the peer was killed under load")
+	}
+	if proc.sys.Err() == nil {
+		t.Error("the system takes itself for healthy without its peer")
+	}
+	closeAll(t, ofModel[:1])
+}
+
+// renumbered asks again with ids that were not used.
+func (p plan) renumbered(t testing.TB, ofModel []*process) []outcome {
+	out := make([]outcome, p.requests)
+	var users sync.WaitGroup
+	for u := range p.concurrency {
+		users.Go(func() {
+			for i := u; i < p.requests; i += p.concurrency {
+				r := p.request(i)
+				own := *r
+				own.ID += 1000
+				s, err := ofModel[r.Home].sys.Submit(t.Context(), &own)
+				if err != nil {
+					t.Errorf("request %d: %v", own.ID, err)
+					return
+				}
+				out[i] = read(t, &own, s, -1)
+			}
+		})
+	}
+	users.Wait()
+	return out
+}
