@@ -116,7 +116,7 @@ func TestSameBitsInAnySchedule(t *testing.T) {
 					s.blocks = append(s.blocks, int32(b))
 				}
 			}
-			for range rapid.IntRange(1, 8).Draw(r, "steps") {
+			for range rapid.IntRange(1, 12).Draw(r, "steps") {
 				randomStep(r, e, stories)
 			}
 		}))
