@@ -165,8 +165,9 @@ func TestAgreesWithTwin(t *testing.T) {
 	}
 }
 
-// TestAgreesWithTwinFarOut feeds positions that are far apart from each other:
-// more than one score of each lane of the softmax, and large angles.
+// TestAgreesWithTwinFarOut goes to a context of a hundred blocks, where the
+// rotary embedding has turned many times and each lane of the softmax has summed
+// many scores.
 func TestAgreesWithTwinFarOut(t *testing.T) {
 	c := toys[0]
 	config := model.Toy(c.family)
