@@ -37,14 +37,15 @@ type plan struct {
 	fails       []int   // by model: step at which the engine fails, 0 for never
 	seed        uint64
 	stops       bool // requests have stop strings
+	instant     bool // engines take no time
 	split       bool // each model in a process of its own
 	log         io.Writer
 }
 
 func (p plan) String() string {
-	return fmt.Sprintf("%s of %d, %v, B %d, concurrency %d, %d running, KV %d in %d, chunk %d, reuse %t, reread %t, static %t, homes %t, split %t, cancels %g, fails %v, seed %d",
+	return fmt.Sprintf("%s of %d, %v, B %d, concurrency %d, %d running, KV %d in %d, chunk %d, reuse %t, reread %t, static %t, homes %t, split %t, instant %t, cancels %g, fails %v, seed %d",
 		p.algorithm, p.params.Models, p.rule, p.b, p.concurrency, p.maxRunning, p.kvTokens, p.blockTokens, p.chunk, !p.noReuse,
-		p.reread, p.static, p.homes, p.split, p.cancels, p.fails, p.seed)
+		p.reread, p.static, p.homes, p.split, p.instant, p.cancels, p.fails, p.seed)
 }
 
 func (p plan) config(t testing.TB) Config {
@@ -58,6 +59,9 @@ func (p plan) config(t testing.TB) Config {
 	for m := range p.params.Models {
 		e := newFakeEngine(m, p.kvTokens/p.blockTokens, p.blockTokens)
 		e.base += time.Duration(m) * 7 * time.Millisecond
+		if p.instant {
+			e.base, e.row = 0, 0
+		}
 		if p.fails != nil {
 			e.fails = p.fails[m]
 		}
