@@ -19,9 +19,9 @@ type Figure struct {
 var quantileNames = []string{"mean", "p50", "p95", "p99"}
 
 // Figures lists what every run of an experiment with these models shows, in
-// the order of the values in a Record.
-// classes names the classes of requests where there are several.
-func Figures(models, classes []string) []Figure {
+// the order of the values in a Record. classes names the classes of requests
+// where there are several; measured adds what only places in real time show.
+func Figures(models, classes []string, measured bool) []Figure {
 	var out []Figure
 	add := func(name, column string) { out = append(out, Figure{name, column}) }
 	perModel := func(name string) {
@@ -62,8 +62,19 @@ func Figures(models, classes []string) []Figure {
 			of(name)
 		}
 	}
+	if measured {
+		for _, q := range overheadNames {
+			add("overhead_us."+q, "overhead_"+q+"_us")
+		}
+	}
 	return out
 }
+
+// overheadNames are the inner names of what lies between two steps.
+var overheadNames = []string{"p50", "p99"}
+
+// Figures lists what the cells of the plan show.
+func (p *Plan) Figures() []Figure { return Figures(p.ModelNames(), p.Classes(), p.Measures()) }
 
 // figureValues lists the values of a summary in the order of Figures; NaN is
 // what was not observed. large is the model whose share of tokens is given.

@@ -108,18 +108,19 @@ func (s *store) take(old []byte) (whole int, err error) {
 		if !found || json.Unmarshal(line, &l) != nil || !l.whole(s.size) {
 			break
 		}
-		s.done[l.Key] = l.record()
+		s.done[l.Key] = l.record(s.size)
 		whole += len(line) + 1
 		rest = after
 	}
 	return whole, nil
 }
 
-// whole reports whether the line holds what add writes.
+// whole reports whether the line holds what add writes. The figures of places in
+// real time come last, so a plan that gains or loses such places keeps the rest.
 func (l *storeLine) whole(figures int) bool {
-	switch l.Status {
+	switch more := len(l.Values) - figures; l.Status {
 	case StatusOK:
-		return l.Key != "" && len(l.Values) == figures
+		return l.Key != "" && (more == 0 || more == len(overheadNames) || more == -len(overheadNames))
 	case StatusNotApplicable:
 		return l.Key != "" && len(l.Values) == 0
 	}
@@ -197,13 +198,17 @@ func newStoreLine(key string, r Record) storeLine {
 	return l
 }
 
-func (l storeLine) record() Record {
+// record is the line's record with that many figures, unless it has none.
+func (l storeLine) record(figures int) Record {
 	r := Record{Status: l.Status, Reason: l.Reason, Warnings: l.Warnings}
-	for _, x := range l.Values {
-		if x == nil {
+	if l.Status != StatusOK {
+		return r
+	}
+	for i := range figures {
+		if i >= len(l.Values) || l.Values[i] == nil {
 			r.Values = append(r.Values, math.NaN())
 		} else {
-			r.Values = append(r.Values, *x)
+			r.Values = append(r.Values, *l.Values[i])
 		}
 	}
 	return r

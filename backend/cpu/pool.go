@@ -35,13 +35,15 @@ const (
 	maxItems = 1<<itemBits - 1
 )
 
-// A phase of a real model lasts 10 to 1000 µs, and parking and waking a
-// goroutine costs 5 to 50. So threads look for work about that long before they
-// park. Every spinChecks looks they let another goroutine have the processor,
-// which is what keeps two engines on one core from waiting for each other.
+// A phase of a real model lasts 10 to 1000 µs, and parking and waking a thread
+// costs 5 to 50, or far more on a busy machine. So a thread without an item looks
+// for one during spinRounds × spinLooks, about 100 µs, before it parks: it stays
+// awake from phase to phase and sleeps between steps. After each round it lets
+// other goroutines have the processor, so that two engines with more threads than
+// processors do not wait for each other.
 const (
-	spinRounds = 40
-	spinChecks = 60
+	spinRounds = 12
+	spinLooks  = 4000
 )
 
 func newPool(threads int, tasks []func(thread, item int)) *pool {
@@ -112,9 +114,9 @@ func (p *pool) serve(thread int) {
 	}
 }
 
-// look checks for what it is told to for about a microsecond.
+// look is one round of waiting.
 func look(there func() bool) {
-	for range spinChecks {
+	for range spinLooks {
 		if there() {
 			return
 		}

@@ -16,51 +16,45 @@ const checkChunk = 4 << 20
 // Check looks at every weight, on all cores, for NaN and infinities, which
 // training that diverged and broken conversions leave: they turn every logit
 // into NaN. Its error names the first such tensor and the place in it. Progress,
-// if not nil, is told from several goroutines how many bytes of how many are
-// done. A cancelled context ends it with the context's error.
+// if not nil, is told how many bytes of how many are done, by one goroutine at a
+// time. A cancelled context ends it with the context's error.
 func (m *Model) Check(ctx context.Context, progress func(done, total int64)) error {
-	if err := m.check(func(*Tensor) bool { return ctx.Err() == nil }, progress); err != nil {
-		return err
-	}
-	return ctx.Err()
+	return check(ctx, m.Tensors(), progress)
 }
 
+// piece is a range of a tensor's bytes.
 type piece struct {
 	tensor   *Tensor
-	from, to int // bytes
+	from, to int
 }
 
-// check looks at the tensors that want accepts. It is asked for every piece, so
-// it can also end the check.
-func (m *Model) check(want func(*Tensor) bool, progress func(done, total int64)) error {
+func check(ctx context.Context, tensors []*Tensor, progress func(done, total int64)) error {
 	var pieces []piece
 	total := int64(0)
-	for _, t := range m.Tensors() {
-		if !want(t) {
-			continue
-		}
+	for _, t := range tensors {
 		size := int(t.Bytes())
 		total += int64(size)
 		for from := 0; from < size; from += checkChunk {
 			pieces = append(pieces, piece{t, from, min(from+checkChunk, size)})
 		}
 	}
-	var next, done atomic.Int64
-	first := atomic.Int64{} // the lowest piece with a fault, so that the error does not depend on threads
-	first.Store(int64(len(pieces)))
+	var next, first atomic.Int64
+	first.Store(int64(len(pieces))) // the lowest piece with a fault: the error must not depend on threads
+	var telling sync.Mutex
+	done := int64(0)
 	var wait sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(pieces)) {
 		wait.Go(func() {
-			for i := next.Add(1) - 1; i < first.Load(); i = next.Add(1) - 1 {
+			for i := next.Add(1) - 1; i < first.Load() && ctx.Err() == nil; i = next.Add(1) - 1 {
 				p := pieces[i]
-				if !want(p.tensor) {
-					return
-				}
 				if !finite(p.tensor.raw()[p.from:p.to], p.tensor.Dtype) {
 					lower(&first, i)
 				}
-				if n := done.Add(int64(p.to - p.from)); progress != nil {
-					progress(n, total)
+				if progress != nil {
+					telling.Lock()
+					done += int64(p.to - p.from)
+					progress(done, total)
+					telling.Unlock()
 				}
 			}
 		})
@@ -69,7 +63,7 @@ func (m *Model) check(want func(*Tensor) bool, progress func(done, total int64))
 	if i := first.Load(); i < int64(len(pieces)) {
 		return fault(pieces[i])
 	}
-	return nil
+	return ctx.Err()
 }
 
 func lower(v *atomic.Int64, to int64) {
@@ -81,9 +75,7 @@ func lower(v *atomic.Int64, to int64) {
 // into its sign bit when the lowest exponent bit is added, and into no other
 // lane.
 func finite(data []byte, dtype Dtype) bool {
-	exponent := map[Dtype]uint64{BF16: 0x7f80_7f80_7f80_7f80, F16: 0x7c00_7c00_7c00_7c00, F32: 0x7f80_0000_7f80_0000}[dtype]
-	lowest := map[Dtype]uint64{BF16: 0x0080_0080_0080_0080, F16: 0x0400_0400_0400_0400, F32: 0x0080_0000_0080_0000}[dtype]
-	signs := exponent + lowest
+	exponent, lowest := exponentLanes(dtype)
 	overflow := uint64(0)
 	for len(data) >= 32 {
 		a, b := binary.LittleEndian.Uint64(data), binary.LittleEndian.Uint64(data[8:])
@@ -96,7 +88,21 @@ func finite(data []byte, dtype Dtype) bool {
 	for i := 0; i < 32; i += 8 {
 		overflow |= binary.LittleEndian.Uint64(last[i:])&exponent + lowest
 	}
-	return overflow&signs == 0
+	return overflow&(exponent+lowest) == 0
+}
+
+// exponentLanes gives, for every number in a word, the bits of its exponent and
+// the lowest of them.
+func exponentLanes(dtype Dtype) (exponent, lowest uint64) {
+	switch dtype {
+	case BF16:
+		return 0x7f80_7f80_7f80_7f80, 0x0080_0080_0080_0080
+	case F16:
+		return 0x7c00_7c00_7c00_7c00, 0x0400_0400_0400_0400
+	case F32:
+		return 0x7f80_0000_7f80_0000, 0x0080_0000_0080_0000
+	}
+	panic("model: weights of no dtype")
 }
 
 // fault describes the first weight of a piece that is not finite.

@@ -42,11 +42,19 @@ func readSmall(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
+// folderHint says what to give instead of a folder without config.json.
+func folderHint(dir string) string {
+	if found, _ := filepath.Glob(filepath.Join(dir, "snapshots", "*", configName)); len(found) > 0 {
+		return "this is a folder of the Hugging Face cache: give " + filepath.Dir(found[0])
+	}
+	return "want a Hugging Face folder: config.json beside *.safetensors"
+}
+
 func readConfig(dir string) (*modelconfig.Config, error) {
 	path := filepath.Join(dir, configName)
 	text, err := readSmall(path)
 	if err != nil {
-		return nil, fmt.Errorf("model %s: %w; want a Hugging Face folder: config.json beside *.safetensors", dir, err)
+		return nil, fmt.Errorf("model %s: %w; %s", dir, err, folderHint(dir))
 	}
 	if err := refuseArchitectureOf(path, text); err != nil {
 		return nil, err

@@ -90,3 +90,19 @@ func TestRopeTransformers(t *testing.T) {
 		sameTable(t, string(table.Parameters), newRope(c).InverseFrequencies, table.Frequencies)
 	}
 }
+
+// A frequency is in radians per position.
+func TestRopeFill(t *testing.T) {
+	r := Rope{[]float32{1, 1e-3}}
+	cos, sin := make([]float32, 2), make([]float32, 2)
+	for _, position := range []int{0, 1, 1000, 40_000} {
+		r.Fill(position, cos, sin)
+		for i, frequency := range []float64{1, 1e-3} {
+			angle := float64(position) * frequency
+			// An angle is rounded to float32: up to 2^-24 of itself.
+			if off := angle/(1<<23) + 1e-7; math.Abs(float64(cos[i])-math.Cos(angle)) > off || math.Abs(float64(sin[i])-math.Sin(angle)) > off {
+				t.Errorf("position %d, pair %d: %v and %v, want %v and %v", position, i, cos[i], sin[i], math.Cos(angle), math.Sin(angle))
+			}
+		}
+	}
+}

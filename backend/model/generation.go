@@ -29,23 +29,25 @@ type Generation struct {
 	RepetitionPenalty float64
 }
 
-// readGeneration falls back to config.json, where the ids that end a text also
-// stand.
+// readGeneration takes the ids that end a text from config.json, where they also
+// stand, if generation_config.json is absent or does not state them.
 func readGeneration(dir string, vocab int) (Generation, error) {
+	var g Generation
 	path := filepath.Join(dir, generationName)
 	text, err := readSmall(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		path = filepath.Join(dir, configName)
-		if text, err = readSmall(path); err != nil {
-			return Generation{}, err
-		}
-		g, err := parseGeneration(path, text, vocab)
-		return Generation{EOS: g.EOS}, err
+	if err == nil {
+		g, err = parseGeneration(path, text, vocab)
 	}
-	if err != nil {
-		return Generation{}, err
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || len(g.EOS) > 0 {
+		return g, err
 	}
-	return parseGeneration(path, text, vocab)
+	path = filepath.Join(dir, configName)
+	if text, err = readSmall(path); err != nil {
+		return g, err
+	}
+	fallback, err := parseGeneration(path, text, vocab)
+	g.EOS = fallback.EOS
+	return g, err
 }
 
 // parseGeneration reads the text of a generation_config.json; name stands for

@@ -56,6 +56,7 @@ func parseFile(data []byte) ([]entry, error) {
 // appears twice.
 func parseHeader(text []byte) ([]entry, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil, fmt.Errorf("has a header that is not a JSON object: download it again")
 	}
@@ -68,8 +69,8 @@ func parseHeader(text []byte) ([]entry, error) {
 		}
 		name := t.(string) // the decoder takes nothing else for a key
 		if name == "__metadata__" {
-			var strings map[string]string
-			if err := d.Decode(&strings); err != nil {
+			var texts map[string]string
+			if err := d.Decode(&texts); err != nil {
 				return nil, fmt.Errorf("has a header whose __metadata__ is not an object of strings: %w", err)
 			}
 			continue
@@ -141,7 +142,7 @@ func place(entries []entry, start, size int) error {
 		case e.begin > end:
 			return fmt.Errorf("has a hole of %d bytes between %s and tensor %s", e.begin-end, before, e.name)
 		case e.end > size-start:
-			return fmt.Errorf("is cut short: tensor %s ends at byte %d, the file at %d: download it again", e.name, start+e.end, size)
+			return fmt.Errorf("is cut short: tensor %s ends at byte %d of the data, of which there are %d: download it again", e.name, e.end, size-start)
 		}
 		end, before = e.end, "tensor "+e.name
 		e.begin, e.end = start+e.begin, start+e.end

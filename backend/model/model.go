@@ -8,8 +8,10 @@
 package model
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tokenrouter/tokenrouter/internal/modelconfig"
 )
@@ -71,13 +73,14 @@ func Open(dir string) (*Model, error) {
 	if m.Generation, err = readGeneration(dir, config.Vocab); err != nil {
 		return nil, err
 	}
-	if err := m.load(); err != nil {
+	if err := m.load(checkedBytes); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
 
-func (m *Model) load() error {
+// load looks for NaN in all weights if they are at most that many bytes.
+func (m *Model) load(checked int64) error {
 	set, err := openShards(m.Dir)
 	m.files = set.files
 	if err != nil {
@@ -94,8 +97,11 @@ func (m *Model) load() error {
 		return err
 	}
 	m.tie()
-	all := m.WeightBytes() <= checkedBytes
-	return m.check(func(t *Tensor) bool { return all || len(t.Shape) == 1 }, nil)
+	tensors := m.Tensors()
+	if m.WeightBytes() > checked {
+		tensors = slices.DeleteFunc(tensors, func(t *Tensor) bool { return len(t.Shape) > 1 })
+	}
+	return check(context.Background(), tensors, nil)
 }
 
 func (m *Model) tie() {

@@ -3,6 +3,7 @@ package model
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -52,6 +53,9 @@ func TestSaveOpen(t *testing.T) {
 				}
 				if g := read.Generation; !slices.Equal(g.EOS, []int32{7, 3}) || g.TopK != 20 || g.TopP != 0.95 || !g.DoSample {
 					t.Errorf("generation %+v", g)
+				}
+				if err := read.SaveSharded(dir, shard); err == nil || !strings.Contains(err.Error(), "is there already") {
+					t.Errorf("saved over itself: %v", err)
 				}
 				if err := read.Close(); err != nil {
 					t.Error(err)

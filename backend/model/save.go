@@ -13,8 +13,9 @@ import (
 )
 
 // Save writes the model as a Hugging Face folder with one safetensors file,
-// which Open and transformers read. The folder is made if need be; it must not
-// be the one that the model was opened from.
+// which Open and transformers read. The folder is made if need be. One that has
+// weights is refused: they could be those that this model has mapped, or be
+// mixed with the new ones.
 func (m *Model) Save(dir string) error { return m.SaveSharded(dir, 0) }
 
 // SaveSharded is Save with an index and several files, each of which holds
@@ -23,6 +24,9 @@ func (m *Model) Save(dir string) error { return m.SaveSharded(dir, 0) }
 func (m *Model) SaveSharded(dir string, maxBytes int64) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
+	}
+	if old, _ := filepath.Glob(filepath.Join(dir, "*.safetensors")); len(old) > 0 {
+		return fmt.Errorf("model %s: %s is there already: save into another folder, or delete it", dir, filepath.Base(old[0]))
 	}
 	for _, f := range []struct {
 		name    string
@@ -70,10 +74,15 @@ func writeJSON(path string, content any) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// writeTensors puts wide types first, which aligns all of them.
-func writeTensors(path string, tensors []*Tensor) error {
+// wideFirst orders tensors so that all are aligned, one after the other.
+func wideFirst(tensors []*Tensor) []*Tensor {
 	tensors = slices.Clone(tensors)
 	slices.SortStableFunc(tensors, func(a, b *Tensor) int { return b.Dtype.Size() - a.Dtype.Size() })
+	return tensors
+}
+
+func writeTensors(path string, tensors []*Tensor) error {
+	tensors = wideFirst(tensors)
 	f, err := os.Create(path)
 	if err != nil {
 		return err

@@ -186,7 +186,7 @@ func TestSeedsMean(t *testing.T) {
 	if err := c.Choose(logits, at(1, 0, nil), step, &out); err != nil {
 		t.Fatal(err)
 	}
-	const entropy, maxProb uint64 = 0x3fcf8f6e0c1b249b, 0x3fd92ece0f298e9b
+	const entropy, maxProb uint64 = 0x3fcf8f6e0c1b249c, 0x3fd92ece0f298e9b
 	if e, p := math.Float64bits(out.Signals.Entropy), math.Float64bits(out.Signals.MaxProb); e != entropy || p != maxProb {
 		t.Errorf("entropy %#x and largest probability %#x, want %#x and %#x", e, p, entropy, maxProb)
 	}

@@ -34,20 +34,31 @@ var powers = func() (t [pieces]float64) {
 	return t
 }()
 
-// exp is e^x for x ≤ 0, within 2e-15 relative, and 0 where x ≤ -underflow. It
-// is several times faster than math.Exp, and the same on every processor:
-// e^x = 2^(n/64) e^r with |r| ≤ ln 2 / 128, where five terms of Taylor's series
-// err by r^6/720 < 4e-17.
-func exp(x float64) float64 {
-	if !(x > -underflow) {
-		return 0
+// exps replaces each x ≤ 0 by e^x, within 2e-15 relative, or by 0 where x ≤
+// -underflow. It is several times faster than math.Exp, and the same on every
+// processor: e^x = 2^(n/64) e^r with |r| ≤ ln 2 / 128, where five terms of
+// Taylor's series err by r^6/720 < 4e-17.
+func exps(xs []float64) {
+	for i, x := range xs {
+		if !(x > -underflow) {
+			xs[i] = 0
+			continue
+		}
+		n := float64(x*perPiece) + rounder - rounder
+		r := float64(x-float64(n*pieceHigh)) - float64(n*pieceLow)
+		square := float64(r * r)
+		p := float64(1+r) + float64(square*(float64(1.0/2+float64(r*(1.0/6)))+float64(square*(1.0/24+float64(r*(1.0/120))))))
+		k := int64(n)
+		scale := math.Float64frombits(uint64(k>>6+1023) << 52)
+		xs[i] = scale * float64(powers[k&(pieces-1)]*p)
 	}
-	n := float64(x*perPiece) + rounder - rounder
-	r := float64(x-float64(n*pieceHigh)) - float64(n*pieceLow)
-	k := int64(n)
-	p := 1 + float64(r*(1+float64(r*(1.0/2+float64(r*(1.0/6+float64(r*(1.0/24+float64(r*(1.0/120))))))))))
-	scale := math.Float64frombits(uint64(k>>6+1023) << 52)
-	return scale * (powers[k&(pieces-1)] * p)
+}
+
+// exp is e^x, as exps has it.
+func exp(x float64) float64 {
+	one := [1]float64{x}
+	exps(one[:])
+	return one[0]
 }
 
 // ln is the natural logarithm of x ≥ 1, within 1e-15 relative, the same on every

@@ -12,9 +12,11 @@ type scale struct {
 	inverse float64 // of the temperature
 }
 
-func (s scale) weight(logit float32) float64 {
-	return exp(float64((float64(logit) - s.largest) * s.inverse))
+func (s scale) exponent(logit float32) float64 {
+	return float64((float64(logit) - s.largest) * s.inverse)
 }
+
+func (s scale) weight(logit float32) float64 { return exp(s.exponent(logit)) }
 
 // weighed is a token and its weight.
 type weighed struct {
@@ -111,10 +113,15 @@ const blockTokens = 512
 func (c *Chooser) weigh(logits []float32, scale scale) float64 {
 	c.sums = c.sums[:0]
 	total := 0.0
+	var weights [blockTokens]float64
 	for block := range slices.Chunk(logits, blockTokens) {
+		for i, x := range block {
+			weights[i] = scale.exponent(x)
+		}
+		exps(weights[:len(block)])
 		sum := 0.0
-		for _, x := range block {
-			sum += scale.weight(x)
+		for _, w := range weights[:len(block)] {
+			sum += w
 		}
 		c.sums = append(c.sums, sum)
 		total += sum

@@ -1,5 +1,7 @@
 package sampling
 
+import "slices"
+
 // distribution holds what is needed to turn raw logits into probabilities.
 type distribution struct {
 	largest  float64 // largest logit
@@ -8,35 +10,30 @@ type distribution struct {
 	logSum   float64 // ln sum
 }
 
-// measure sums over all logits, in one pass: four sums, each of every fourth
-// token, then those, so that four additions are under way at once.
+// measure sums over all logits: in blocks, and in each of them in four sums, of
+// every fourth token, so that four additions are under way at once.
 func measure(logits []float32, largest float32) distribution {
-	top := float64(largest)
-	var sum, weighted [4]float64
-	i := 0
-	for ; i+4 <= len(logits); i += 4 {
-		x := logits[i : i+4 : i+4]
-		for lane := range 4 {
-			below := top - float64(x[lane])
-			if below < underflow { // −Inf gives 0 · Inf otherwise
-				e := exp(-below)
-				sum[lane] += e
-				weighted[lane] += float64(below * e)
+	d := distribution{largest: float64(largest)}
+	var above, e [blockTokens]float64 // above the largest, so at most 0
+	for block := range slices.Chunk(logits, blockTokens) {
+		for i, x := range block {
+			a := float64(x) - d.largest
+			if a < -underflow {
+				a = -underflow // −Inf would make 0 · Inf
+			}
+			above[i], e[i] = a, a
+		}
+		exps(e[:len(block)])
+		clear(e[len(block):])
+		var sum, weighted [4]float64
+		for i := 0; i < len(block); i += 4 {
+			for lane := range 4 {
+				sum[lane] += e[i+lane]
+				weighted[lane] -= float64(above[i+lane] * e[i+lane])
 			}
 		}
-	}
-	for ; i < len(logits); i++ {
-		below := top - float64(logits[i])
-		if below < underflow {
-			e := exp(-below)
-			sum[i%4] += e
-			weighted[i%4] += float64(below * e)
-		}
-	}
-	d := distribution{
-		largest:  top,
-		sum:      (sum[0] + sum[1]) + (sum[2] + sum[3]),
-		weighted: (weighted[0] + weighted[1]) + (weighted[2] + weighted[3]),
+		d.sum += (sum[0] + sum[1]) + (sum[2] + sum[3])
+		d.weighted += (weighted[0] + weighted[1]) + (weighted[2] + weighted[3])
 	}
 	d.logSum = ln(d.sum)
 	return d

@@ -83,7 +83,10 @@ type decision struct {
 	model, round int
 	declined     bool // it had changed
 	launched     bool
-	ready        int // before
+	ready        int  // that did not start
+	starved      bool // some found no KV
+	// Parcels before, by model.
+	sent, stepped []int64
 }
 
 // turnstile is a core's side of the gate.
@@ -153,12 +156,15 @@ func (s *subserver) answerGate(words []word) []word {
 	}
 	g := words[at].parcel.Gate
 	t.round = g.Round
-	d := decision{model: s.model, round: int(g.Round), declined: g.State != t.state, ready: s.core.Counts().Ready}
+	d := decision{model: s.model, round: int(g.Round), declined: g.State != t.state,
+		sent: slices.Clone(t.sentTo), stepped: slices.Clone(t.gotOff)}
 	if !d.declined && s.broken == nil {
-		before := s.busy
+		before, starved := s.busy, s.core.Counts().KVQueued
 		s.launch()
 		d.launched = s.busy && !before
+		d.starved = s.core.Counts().KVQueued > starved
 	}
+	d.ready = s.core.Counts().Ready
 	if d.launched {
 		t.state++
 	}

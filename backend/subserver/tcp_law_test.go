@@ -91,8 +91,8 @@ func (p plan) processes(t testing.TB, shared bool) []*process {
 	return ofModel
 }
 
-// ask sends all requests of the plan to the processes that have their homes.
-func (p plan) ask(t testing.TB, ofModel []*process) []outcome {
+// askSpread sends all requests of the plan to the processes that have their homes.
+func (p plan) askSpread(t testing.TB, ofModel []*process) []outcome {
 	out := make([]outcome, p.requests)
 	var users sync.WaitGroup
 	for u := range p.concurrency {
@@ -117,8 +117,8 @@ func (p plan) ask(t testing.TB, ofModel []*process) []outcome {
 	return out
 }
 
-// judge holds what clients saw to the law, and returns how many failed.
-func (p plan) judge(t *testing.T, out []outcome) (failed int) {
+// judgeSpread holds what clients saw to the law, and returns how many failed.
+func (p plan) judgeSpread(t *testing.T, out []outcome) (failed int) {
 	alg := p.config(t).Algorithm
 	for i, o := range out {
 		r := p.request(i)
@@ -168,7 +168,7 @@ func TestLawBetweenProcesses(t *testing.T) {
 			t.Run(fmt.Sprintf("%s%d/%v", src.name, src.params.Models, rule), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ofModel := p.processes(t, j%2 == 1)
-					if failed := p.judge(t, p.ask(t, ofModel)); failed > 0 {
+					if failed := p.judgeSpread(t, p.askSpread(t, ofModel)); failed > 0 {
 						t.Errorf("%d requests failed, and nothing was broken", failed)
 					}
 					synctest.Wait()
@@ -189,8 +189,8 @@ func TestAProcessThatDiesFailsItsRequestsOnly(t *testing.T) {
 					ofModel := p.processes(t, false)
 					last := ofModel[len(ofModel)-1]
 					time.AfterFunc(700*time.Millisecond, func() { _ = last.tcp.Close() })
-					out := p.ask(t, ofModel)
-					if failed := p.judge(t, out); failed == 0 || failed == len(out) {
+					out := p.askSpread(t, ofModel)
+					if failed := p.judgeSpread(t, out); failed == 0 || failed == len(out) {
 						t.Errorf("%d of %d requests failed; some had ended before, some had not", failed, len(out))
 					}
 					synctest.Wait()
@@ -263,7 +263,7 @@ func TestTwoRealProcesses(t *testing.T) {
 		}
 	}()
 	ofModel := []*process{proc, nil}
-	if failed := p.judge(t, p.ask(t, ofModel)); failed > 0 {
+	if failed := p.judgeSpread(t, p.askSpread(t, ofModel)); failed > 0 {
 		t.Errorf("%d requests failed with both processes alive", failed)
 	}
 	second := p
@@ -275,7 +275,7 @@ func TestTwoRealProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = child.Wait() // it was killed
-	if failed := second.judge(t, <-done); failed == 0 {
+	if failed := second.judgeSpread(t, <-done); failed == 0 {
 		t.Error("no request failed, but the peer was killed under load")
 	}
 	if proc.sys.Err() == nil {

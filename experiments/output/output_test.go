@@ -192,6 +192,14 @@ func TestEveryCarriedExperimentDraws(t *testing.T) {
 			case experiments.IsOpen(kind):
 				set = append(set, "workload.requests=60", "workload.warmup_s=0")
 			}
+			if plan.Measures() {
+				set = append(set, "measure.duration_s=0.3", "measure.warmup_s=0.1")
+			}
+			for _, m := range plan.Points[0].Spec.Models {
+				if m.CPU != nil {
+					set = append(set, "models."+m.Name+".cpu.model=toy:qwen3")
+				}
+			}
 		}
 		plan, err := experiments.Load(file, src, set...)
 		if err != nil {

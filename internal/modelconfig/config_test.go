@@ -145,6 +145,8 @@ func TestKnown(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(valid))
 	f.Add([]byte(`{"model_type":"llama"}`))
+	f.Add(withRope(`"rope_parameters": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+		"original_max_position_embeddings": 8192, "rope_theta": 500000}, "mlp_bias": true, "layer_types": ["full_attention"]`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := Parse("fuzz.json", text)
 		if err != nil {
@@ -155,6 +157,9 @@ func FuzzParse(f *testing.F) {
 		}
 		if c.Heads%c.KVHeads != 0 || c.HeadDim < 1 || c.Layers < 1 || c.WeightBytes() <= 0 || c.KVBytesPerToken() <= 0 {
 			t.Fatalf("accepted %+v", *c)
+		}
+		if r := c.Rope; r.Type == "llama3" && !(r.Factor > 0 && r.LowFreq > 0 && r.HighFreq > r.LowFreq && r.OriginalPositions > 0) {
+			t.Fatalf("accepted %+v", r)
 		}
 	})
 }

@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// fma returns x·y+z, rounded once to float32. Every kernel in assembly uses the
-// processor's instruction for it; this is what that instruction computes.
+// fmaEmulated returns x·y+z, rounded once to float32: what the processors'
+// instruction computes, which all kernels in assembly use.
 //
 // The product of two float32 has at most 48 bits, so it is exact in float64. The
 // sum is not, and rounding it a second time to float32 is wrong if the first
@@ -11,7 +11,7 @@ import "math"
 // rounded to odd instead: a float64 with an odd last bit is never such a middle,
 // and it lies on the same side as the exact sum (Boldo and Melquiond, "Emulation
 // of a FMA and correctly rounded sums: proved algorithms using rounding to odd").
-func fma(x, y, z float32) float32 {
+func fmaEmulated(x, y, z float32) float32 {
 	p := float64(x) * float64(y)
 	s := p + float64(z)
 	b := math.Float64bits(s)

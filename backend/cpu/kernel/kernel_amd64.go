@@ -3,40 +3,22 @@
 package kernel
 
 //go:noescape
-func rows1F32AVX512(y *float32, yStride int, x *float32, xStride int, w *float32, wStride int, blocks int, n int, xEnd *float32, wEnd *float32)
+func productF32AVX512(y *float32, yStride int, x *float32, xStride int, w *float32, wStride int, rows int, blocks int, n int, xEnd *float32, wEnd *float32)
 
 //go:noescape
-func rows4F32AVX512(y *float32, yStride int, x *float32, xStride int, w *float32, wStride int, blocks int, n int, xEnd *float32, wEnd *float32)
+func productF32AVX2(y *float32, yStride int, x *float32, xStride int, w *float32, wStride int, rows int, blocks int, n int, xEnd *float32, wEnd *float32)
 
 //go:noescape
-func rows1F32AVX2(y *float32, yStride int, x *float32, xStride int, w *float32, wStride int, blocks int, n int, xEnd *float32, wEnd *float32)
+func productBF16AVX512(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, rows int, blocks int, n int, xEnd *float32, wEnd *uint16)
 
 //go:noescape
-func rows4F32AVX2(y *float32, yStride int, x *float32, xStride int, w *float32, wStride int, blocks int, n int, xEnd *float32, wEnd *float32)
+func productBF16AVX2(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, rows int, blocks int, n int, xEnd *float32, wEnd *uint16)
 
 //go:noescape
-func rows1BF16AVX512(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
+func productF16AVX512(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, rows int, blocks int, n int, xEnd *float32, wEnd *uint16)
 
 //go:noescape
-func rows4BF16AVX512(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
-
-//go:noescape
-func rows1BF16AVX2(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
-
-//go:noescape
-func rows4BF16AVX2(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
-
-//go:noescape
-func rows1F16AVX512(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
-
-//go:noescape
-func rows4F16AVX512(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
-
-//go:noescape
-func rows1F16AVX2(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
-
-//go:noescape
-func rows4F16AVX2(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, blocks int, n int, xEnd *float32, wEnd *uint16)
+func productF16AVX2(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, rows int, blocks int, n int, xEnd *float32, wEnd *uint16)
 
 //go:noescape
 func weightedSumF32AVX512(y *float32, a *float32, v *float32, vStride int, n int, k int)
@@ -60,6 +42,15 @@ func siluMulAVX512(y *float32, gate *float32, up *float32, blocks int)
 func readThroughAVX512(x *float32, blocks int, sum *uint32)
 
 //go:noescape
+func largestAVX512(x *float32, blocks int, most *float32)
+
+//go:noescape
+func scaleAVX512(y *float32, x *float32, a float32, blocks int)
+
+//go:noescape
+func scaleMulAVX512(y *float32, x *float32, a float32, w *float32, blocks int)
+
+//go:noescape
 func expSumAVX2(x *float32, shift float32, blocks int, sum *float32)
 
 //go:noescape
@@ -67,3 +58,12 @@ func siluMulAVX2(y *float32, gate *float32, up *float32, blocks int)
 
 //go:noescape
 func readThroughAVX2(x *float32, blocks int, sum *uint32)
+
+//go:noescape
+func largestAVX2(x *float32, blocks int, most *float32)
+
+//go:noescape
+func scaleAVX2(y *float32, x *float32, a float32, blocks int)
+
+//go:noescape
+func scaleMulAVX2(y *float32, x *float32, a float32, w *float32, blocks int)

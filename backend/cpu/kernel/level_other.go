@@ -6,7 +6,7 @@ func bestLevel() instructions { return plainGo }
 
 // Without kernels in assembly nobody asks for these: level is plainGo.
 
-func rowsInRegisters[W stored](y []float32, yStride int, x []float32, xStride int, w []W, wStride int, f format, rows, blocks, n int, end *ends[W]) {
+func productRows[W stored](y []float32, yStride int, x []float32, xStride int, w []W, wStride int, f format, rows, blocks, n int, end *ends[W]) {
 	panic("kernel: no assembly for this processor")
 }
 
@@ -19,6 +19,14 @@ func expSumBlocks(x []float32, shift float32, sum *[lanes]float32) {
 }
 
 func siluMulBlocks(y, gate, up []float32) {
+	panic("kernel: no assembly for this processor")
+}
+
+func largestBlocks(x []float32, most *[lanes]float32) {
+	panic("kernel: no assembly for this processor")
+}
+
+func scaleBlocks(y, x []float32, a float32, w []float32) {
 	panic("kernel: no assembly for this processor")
 }
 

@@ -3,7 +3,7 @@ package kernel
 import "unsafe"
 
 const (
-	// tileRows rows of x are multiplied at once; what is left goes one by one.
+	// tileRows rows of x are multiplied at once, or what is left of them.
 	tileRows = 4
 	// endColumns is a multiple of all tiles' columns.
 	endColumns = 12
@@ -12,6 +12,9 @@ const (
 	panelBytes = 512 << 10
 	// chunkBytes of weights stay in that cache while the rows of a panel pass by.
 	chunkBytes = 128 << 10
+	// callBytes of weights are read by one call at most, in about 50 µs: assembly
+	// can't be interrupted, and a garbage collection makes all others wait for it.
+	callBytes = 1 << 20
 )
 
 // ends hold the last values of rows whose length is no multiple of 32, padded
@@ -29,33 +32,30 @@ func product[W stored](y, x []float32, w []W, f format, s shape, lo, hi int) {
 		return
 	}
 	panel := max(tileRows, panelBytes/(4*s.k)/tileRows*tileRows)
-	chunk := hi - lo
-	switch {
-	case s.k%lanes != 0:
-		chunk = endColumns
-	case s.rows != 1 && s.rows != tileRows:
-		chunk = max(1, chunkBytes/(s.k*int(unsafe.Sizeof(w[0])))/endColumns) * endColumns
+	chunk := endColumns
+	if s.k%lanes == 0 {
+		bytes := callBytes
+		if s.rows > tileRows {
+			bytes = chunkBytes
+		}
+		chunk *= max(1, bytes/(s.k*int(unsafe.Sizeof(w[0])))/endColumns)
 	}
 	for first := 0; first < s.rows; first += panel {
 		last := min(first+panel, s.rows)
 		for j := lo; j < hi; j += chunk {
 			columns := min(chunk, hi-j)
-			r := first
-			for ; r+tileRows <= last; r += tileRows {
-				tiles(y[r*s.yStride+j:], x[r*s.xStride:], w[j*s.wStride:], f, s, tileRows, columns)
-			}
-			for ; r < last; r++ {
-				tiles(y[r*s.yStride+j:], x[r*s.xStride:], w[j*s.wStride:], f, s, 1, columns)
+			for r := first; r < last; r += tileRows {
+				tiles(y[r*s.yStride+j:], x[r*s.xStride:], w[j*s.wStride:], f, s, min(tileRows, last-r), columns)
 			}
 		}
 	}
 }
 
-// tiles computes all columns of 1 or tileRows rows.
+// tiles computes all columns of up to tileRows rows.
 func tiles[W stored](y, x []float32, w []W, f format, s shape, rows, columns int) {
 	blocks, rest := s.k/lanes, s.k%lanes
 	if rest == 0 {
-		rowsInRegisters(y, s.yStride, x, s.xStride, w, s.wStride, f, rows, blocks, columns, nil)
+		productRows(y, s.yStride, x, s.xStride, w, s.wStride, f, rows, blocks, columns, nil)
 		return
 	}
 	var end ends[W]
@@ -65,5 +65,5 @@ func tiles[W stored](y, x []float32, w []W, f format, s shape, rows, columns int
 	for j := range columns {
 		copy(end.w[j*lanes:][:rest], w[j*s.wStride+blocks*lanes:])
 	}
-	rowsInRegisters(y, s.yStride, x, s.xStride, w, s.wStride, f, rows, blocks, columns, &end)
+	productRows(y, s.yStride, x, s.xStride, w, s.wStride, f, rows, blocks, columns, &end)
 }

