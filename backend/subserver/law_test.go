@@ -36,10 +36,11 @@ type plan struct {
 	cancels     float64 // share of requests that are canceled
 	fails       []int   // by model: step at which the engine fails, 0 for never
 	seed        uint64
-	stops       bool // requests have stop strings
-	quiet       bool // visits bring their tokens home at the end
-	instant     bool // engines take no time
-	split       bool // each model in a process of its own
+	stops       bool           // requests have stop strings
+	quiet       bool           // visits bring their tokens home at the end
+	tally       map[string]int // of all plans; nil: nobody counts
+	instant     bool           // engines take no time
+	split       bool           // each model in a process of its own
 	log         io.Writer
 }
 
@@ -259,6 +260,11 @@ func (p plan) obey(t *testing.T) {
 		watch.judge()
 		if cfg.Log != nil {
 			log.judge(t, watch)
+		}
+		for kind, n := range watch.kinds {
+			if p.tally != nil {
+				p.tally[kind] += n
+			}
 		}
 	})
 }

@@ -24,12 +24,23 @@ func TestSwarm(t *testing.T) {
 		many = 1
 	}
 	first := setting(t, "SWARM_SEED", 1)
-	for seed := range setting(t, "SWARM_SEEDS", many) {
+	seeds := setting(t, "SWARM_SEEDS", many)
+	total := map[string]int{}
+	for seed := range seeds {
 		seed := first + seed
 		p := drawPlan(uint64(seed))
+		p.tally = total
 		t.Run(strconv.Itoa(seed), p.obey)
 		if t.Failed() {
 			t.Fatalf("SWARM_SEED=%d go test -run TestSwarm: %v", seed, p)
+		}
+	}
+	t.Log(total)
+	for _, kind := range []string{"arrived", "peer-arrived", "peer-returned", "step-done", "peer-state", "live", "wake", "aborted", "released",
+		"send", "return", "emit", "finish", "retract", "release", "wake-at", "state", "stop", "length", "abort", "too-long",
+		"running", "returned", "finished", "refused", "declined", "together"} {
+		if seeds >= swarmSeeds && total[kind] == 0 {
+			t.Errorf("no seed shows %s: the swarm no longer reaches it", kind)
 		}
 	}
 }
