@@ -325,3 +325,23 @@ func TestCachedTokensAreTold(t *testing.T) {
 		}
 	})
 }
+
+// A client may be gone before its request has come in.
+func TestCancelComesFirst(t *testing.T) {
+	small().with(t, nil, func(t *testing.T, sys *System) {
+		r := sys.ready(long(1, 1000000))
+		home := sys.subs[0]
+		s, err := sys.door.enter(r, 2, func(id scheduler.RequestID) { home.clients.put(clientWord{kind: canceled, id: id}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Cancel()
+		synctest.Wait()
+		home.clients.put(clientWord{kind: submitted, id: 1, request: r, stream: s})
+		if o := read(t, r, s, -1); !errors.Is(o.err, ErrCanceled) {
+			t.Error(o.err)
+		}
+		time.Sleep(time.Second)
+		wantEmpty(t, sys)
+	})
+}
