@@ -65,7 +65,7 @@ func drawPlan(seed uint64) plan {
 	p := plan{algorithm: src.name, params: src.params, rule: rules[rng.IntN(len(rules))], b: of(1, 2, 4, 8),
 		concurrency: of(1, 3, 8, 16), requests: 8 + rng.IntN(16), noReuse: rng.IntN(3) == 0,
 		kvTokens: of(24, 56, 80, 160, 4000), blockTokens: of(1, 3, 4, 8), maxRunning: of(1, 2, 4, 8), homes: rng.IntN(3) == 0,
-		reread: rng.IntN(5) == 0, static: rng.IntN(8) == 0, split: rng.IntN(3) == 0, instant: rng.IntN(4) == 0, quiet: rng.IntN(4) == 0, seed: seed}
+		reread: rng.IntN(5) == 0, static: rng.IntN(8) == 0, split: rng.IntN(3) == 0, instant: rng.IntN(4) == 0, quiet: rng.IntN(4) == 0, twice: rng.IntN(2) == 0, seed: seed}
 	p.chunk = p.maxRunning + of(1, 2, 8, 64)
 	if rng.IntN(4) == 0 {
 		p.cancels = 0.4
@@ -95,7 +95,7 @@ func TestLongGrid(t *testing.T) {
 								continue
 							}
 							p := plan{algorithm: src.name, params: src.params, rule: rule, b: b, concurrency: users, requests: max(6, users),
-								noReuse: noReuse, kvTokens: kv, blockTokens: 4, chunk: 16, maxRunning: 8, seed: uint64(cell)}
+								noReuse: noReuse, kvTokens: kv, blockTokens: 4, chunk: 16, maxRunning: 8, twice: true, seed: uint64(cell)}
 							t.Run(fmt.Sprintf("%s-%d/%v/B%d/c%d/reuse=%t/kv%d", src.name, src.params.Models, rule, b, users, !noReuse, kv), p.obey)
 						}
 					}
