@@ -327,7 +327,7 @@ func (s *subserver) publish() {
 	}
 	s.counted.Counts = s.core.Counts()
 	s.counted.KVHeld, s.counted.KVCached, s.counted.KVFree = s.core.KVBlocks()
-	s.counted.Threshold = s.core.B()
+	s.counted.Threshold, s.counted.StepStartNs = s.core.B(), s.startNs
 	s.statsMu.Lock()
 	defer s.statsMu.Unlock()
 	s.stats = s.counted
