@@ -103,7 +103,7 @@ func (o *validateOptions) run(cmd *cobra.Command, name string) error {
 	}
 	var all []experiments.Comparison
 	for _, place := range places {
-		compared, err := o.validate(cmd, name, place)
+		compared, err := o.validate(cmd, name, place, len(places) > 1)
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,10 @@ func (o *validateOptions) places(name string) ([]string, error) {
 
 // validate evaluates the experiment's cells on one place, and on the two that
 // take no time.
-func (o *validateOptions) validate(cmd *cobra.Command, name, place string) ([]experiments.Comparison, error) {
+//
+// Where the experiment is measured on paced too, its step times are those of
+// GPUs, so on cpu they are measured.
+func (o *validateOptions) validate(cmd *cobra.Command, name, place string, alsoPaced bool) ([]experiments.Comparison, error) {
 	set := append(o.set[:len(o.set):len(o.set)], "on="+strings.Join([]string{experiments.OnChain, experiments.OnSim, place}, ","))
 	plan, err := loadPlan(name, set)
 	if err != nil {
@@ -143,7 +146,8 @@ func (o *validateOptions) validate(cmd *cobra.Command, name, place string) ([]ex
 	if plan, err = loadPlan(name, set); err != nil {
 		return nil, err
 	}
-	if place == experiments.OnCPU && (o.remeasure || !plan.Timed()) {
+	warnMeasuring(cmd, plan)
+	if place == experiments.OnCPU && (o.remeasure || alsoPaced || !plan.Timed()) {
 		if plan, err = o.calibrated(cmd, plan, name, set); err != nil {
 			return nil, err
 		}
