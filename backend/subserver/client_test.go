@@ -306,3 +306,22 @@ func TestLoneRequest(t *testing.T) {
 		})
 	}
 }
+
+// The next turn of a conversation finds its KV; what was found is told.
+func TestCachedTokensAreTold(t *testing.T) {
+	small().with(t, nil, func(t *testing.T, sys *System) {
+		first := long(1, 9)
+		o := read(t, first, submit(t, sys, first), -1)
+		next := long(2, 1)
+		next.Prompt = append(append(next.Prompt, o.tokens...), 7, 7, 7)
+		s := submit(t, sys, next)
+		read(t, next, s, -1)
+		// 3 + 9 tokens, the last without KV: two blocks of 4.
+		if s.Cached() != 8 {
+			t.Errorf("%d tokens were cached", s.Cached())
+		}
+		if st := sys.Stats()[0]; st.Cached != 8 || st.Entered != 3+15 {
+			t.Errorf("%d of %d tokens were cached", st.Cached, st.Entered)
+		}
+	})
+}

@@ -59,6 +59,8 @@ type known struct {
 	sampling *backend.Sampling
 	logprobs int
 	counted  int   // tokens of the client's prompt
+	fed      bool  // it was in a step here
+	cached   int   // tokens of it that the first of them found in KV
 	sentTo   int   // model that it was last sent to as a visit, -1 for none
 	hops     int   // of it then
 	cause    error // of an abort
@@ -265,6 +267,11 @@ func (s *subserver) build() {
 			q.History, _ = s.core.History(e)
 		}
 		s.results[i] = backend.Result{}
+		if !k.fed {
+			k.fed, k.cached = true, e.Start
+			s.counted.Entered += int64(e.Position)
+			s.counted.Cached += int64(e.Start)
+		}
 	}
 }
 

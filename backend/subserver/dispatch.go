@@ -170,6 +170,7 @@ type followed struct {
 	model   int // whose server gets it next
 	ids     []algorithms.Token
 	written int
+	cached  int // tokens of the prompt that the first submission found
 	view    algorithms.View
 }
 
@@ -227,7 +228,7 @@ func (f *followed) token(ctx context.Context) (why scheduler.Reason, over bool, 
 			retell(&chunk.Top[i], v.Token)
 		}
 		chunk.Tokens, chunk.Writer, chunk.AtNs = []algorithms.Token{v.Token}, from, f.d.NowNs()
-		f.client.write(chunk)
+		f.client.write(chunk, f.cached)
 		switch {
 		case slices.Contains(f.request.EOS, v.Token):
 			return scheduler.ReasonStop, true, nil
@@ -264,6 +265,9 @@ func (f *followed) submit(ctx context.Context) (Chunk, *algorithms.Signals, erro
 	chunk, err := s.Next(ctx)
 	if err != nil {
 		return Chunk{}, nil, err
+	}
+	if f.written == 0 {
+		f.cached = s.Cached()
 	}
 	return chunk, t.close(r.ID), nil
 }

@@ -34,6 +34,7 @@ func (p plan) dispatch(t *testing.T, cost DispatchCost) {
 			})
 		}
 		users.Wait()
+		time.Sleep(time.Minute) // steps with submissions that were broken off
 		synctest.Wait()
 		for m, st := range d.Stats() {
 			if st.KVHeld != 0 || st.Counts != (scheduler.Counts{}) || st.Model != cfg.Models[m].Name {

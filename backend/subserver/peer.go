@@ -109,7 +109,7 @@ func (s *subserver) carryOut(out []scheduler.Message) {
 			s.liveMoved = true
 			s.tellPeers(scheduler.Event{Kind: scheduler.LiveChanged, Live: msg.Delta})
 		case scheduler.Retract:
-			// The request waits for KV; an Observer sees it.
+			s.counted.Retracted++
 		}
 	}
 }
@@ -171,9 +171,10 @@ func (s *subserver) failVisit(id scheduler.RequestID, k *known, problem string) 
 }
 
 func (s *subserver) emit(msg *scheduler.Message) {
-	s.say(clientWord{kind: wrote, id: msg.Request, chunk: Chunk{
+	k := s.known[msg.Request]
+	s.say(clientWord{kind: wrote, id: msg.Request, cached: k.cached, chunk: Chunk{
 		Start: msg.Start, Tokens: slices.Clone(msg.Tokens), Writer: msg.Writer, AtNs: s.nowNs,
-		Top: s.known[msg.Request].showTop(msg.Start, msg.Tokens)}})
+		Top: k.showTop(msg.Start, msg.Tokens)}})
 }
 
 func (s *subserver) say(w clientWord) { s.said = append(s.said, w) }

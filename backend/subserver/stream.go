@@ -22,6 +22,7 @@ type Stream struct {
 	reason scheduler.Reason
 	err    error
 	stop   string
+	cached int
 	wake   chan struct{}
 }
 
@@ -93,12 +94,21 @@ func (s *Stream) StoppedBy() string {
 	return s.stop
 }
 
+// Cached counts the tokens of the prompt whose KV the home had when the first of
+// the request's steps began there; 0 until the first chunk.
+func (s *Stream) Cached() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cached
+}
+
 // Cancel tells that the client has gone: the request leaves every model, and
 // Next returns ErrCanceled. It may be called at any time, more than once.
 func (s *Stream) Cancel() { s.cancel() }
 
-func (s *Stream) push(c Chunk) {
+func (s *Stream) push(c Chunk, cached int) {
 	s.mu.Lock()
+	s.cached = max(s.cached, cached)
 	s.chunks = append(s.chunks, c)
 	s.mu.Unlock()
 	s.ring()

@@ -29,7 +29,7 @@ func TestSwarm(t *testing.T) {
 		p := drawPlan(uint64(seed))
 		t.Run(strconv.Itoa(seed), p.obey)
 		if t.Failed() {
-			t.Fatalf("make swarm SEED=%d: %v", seed, p)
+			t.Fatalf("SWARM_SEED=%d go test -run TestSwarm: %v", seed, p)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func drawPlan(seed uint64) plan {
 	p := plan{algorithm: src.name, params: src.params, rule: rules[rng.IntN(len(rules))], b: of(1, 2, 4, 8),
 		concurrency: of(1, 3, 8, 16), requests: 8 + rng.IntN(16), noReuse: rng.IntN(3) == 0,
 		kvTokens: of(24, 56, 80, 160, 4000), blockTokens: of(1, 3, 4, 8), maxRunning: of(1, 2, 4, 8), homes: rng.IntN(3) == 0,
-		reread: rng.IntN(5) == 0, static: rng.IntN(8) == 0, split: rng.IntN(3) == 0, seed: seed}
+		reread: rng.IntN(5) == 0, static: rng.IntN(8) == 0, split: rng.IntN(3) == 0, instant: rng.IntN(4) == 0, quiet: rng.IntN(4) == 0, seed: seed}
 	p.chunk = p.maxRunning + of(1, 2, 8, 64)
 	if rng.IntN(4) == 0 {
 		p.cancels = 0.4

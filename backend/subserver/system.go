@@ -205,6 +205,9 @@ type Stats struct {
 	Rows                     int64  // fed by them
 	Sampled                  int64  // tokens sampled by them, dropped ones included
 	BusyNs                   int64  // that they took
+	Entered                  int64  // tokens that requests had when they first ran here
+	Cached                   int64  // those of them whose KV was there already
+	Retracted                int64  // times that a request lost its KV to another
 	Broken                   string // why the engine is lost, "" while it works
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -50,7 +51,7 @@ func empty() *Tokenizer {
 	t := &Tokenizer{
 		addedIDs: map[string]Token{}, merges: map[uint64]merge{},
 		inText: newTrie(), inNormalized: newTrie(), anyAdded: newTrie(), specialText: newTrie(),
-		bos: -1, pool: workspaces(),
+		bos: -1, pool: sync.Pool{New: newWorkspace},
 	}
 	for b := range t.byteTokens {
 		t.byteTokens[b] = -1
@@ -88,12 +89,37 @@ func (t *Tokenizer) readModel(model map[string]string) error {
 	if err := t.readVocab(model["vocab"]); err != nil {
 		return fmt.Errorf("vocab: %w", err)
 	}
-	if missing := slices.Index(t.byteTokens[:], -1); missing >= 0 && orNull(model["unk_token"]) != "null" {
-		return fmt.Errorf("unk_token is %s, and vocab lacks the byte %#x: only vocabularies of all bytes may have an unk_token",
-			short(model["unk_token"]), missing)
+	if err := t.readUnknown(model); err != nil {
+		return err
 	}
 	if err := t.readMerges(orNull(model["merges"])); err != nil {
 		return fmt.Errorf("merges: %w", err)
+	}
+	return nil
+}
+
+// readUnknown lets bytes that the vocabulary lacks become the unk_token, if there
+// is one.
+func (t *Tokenizer) readUnknown(model map[string]string) error {
+	var name *string
+	if err := json.Unmarshal([]byte(orNull(model["unk_token"])), &name); err != nil {
+		return fmt.Errorf("unk_token: %w", err)
+	}
+	missing := slices.Index(t.byteTokens[:], -1)
+	if name == nil || missing < 0 {
+		return nil
+	}
+	token, ok := t.ids[*name]
+	switch {
+	case !ok:
+		return fmt.Errorf("unk_token is %q, which vocab lacks, as it lacks the byte %#x", short(*name), missing)
+	case model["fuse_unk"] == "true":
+		return fmt.Errorf("fuse_unk is true, and vocab lacks the byte %#x: only vocabularies of all bytes may say so", missing)
+	}
+	for b, have := range t.byteTokens {
+		if have < 0 {
+			t.byteTokens[b] = token
+		}
 	}
 	return nil
 }
