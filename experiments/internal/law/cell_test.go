@@ -45,6 +45,7 @@ type cell struct {
 	maxRows     int
 	threads     int
 	reread      bool
+	firstToy    int                                 // model 0; the others follow
 	faulty      func(backend.Engine) backend.Engine // nil: engines are left as they are
 }
 
@@ -107,7 +108,7 @@ func (c *cell) request(i int) *subserver.Request {
 	}
 	r.Sampling = sampling(rng, i)
 	if rng.IntN(3) > 0 { // else ignore_eos
-		for range 1 + rng.IntN(30) {
+		for range 1 + rng.IntN(50) {
 			r.EOS = append(r.EOS, algorithms.Token(rng.IntN(vocab)))
 		}
 	}
@@ -147,15 +148,22 @@ var oracles sync.Map
 // want is the oracle's answer to the i-th request.
 func (c *cell) want(t testing.TB, i int) *outcome {
 	type key struct {
-		source string
-		text   uint64
-		i      int
+		source, params string
+		toy            int
+		text           uint64
+		i              int
 	}
-	k := key{fmt.Sprint(c.source), c.text, i}
+	k := key{c.source.name, fmt.Sprint(c.source.params), c.firstToy, c.text, i}
 	if o, ok := oracles.Load(k); ok {
 		return o.(*outcome)
 	}
-	o := oracle(c.source.algorithm(t), c.source.params.Models, c.request(i))
+	var engines []backend.Engine
+	for m := range c.source.params.Models {
+		e := open(c.firstToy+m, cpu.Options{Threads: 1, Blocks: 1, BlockTokens: longest})
+		defer e.Close()
+		engines = append(engines, e)
+	}
+	o := oracle(c.source.algorithm(t), engines, c.request(i))
 	oracles.Store(k, o)
 	return o
 }
@@ -167,7 +175,7 @@ func (c *cell) config(t testing.TB) subserver.Config {
 	row := []int{}
 	for m := range c.source.params.Models {
 		blocks := c.kv / c.blockTokens
-		e := open(m, cpu.Options{Threads: c.threads, Blocks: blocks, BlockTokens: c.blockTokens, MaxRows: c.maxRows})
+		e := open(c.firstToy+m, cpu.Options{Threads: c.threads, Blocks: blocks, BlockTokens: c.blockTokens, MaxRows: c.maxRows})
 		if c.faulty != nil {
 			e = c.faulty(e)
 		}

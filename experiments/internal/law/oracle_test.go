@@ -7,7 +7,6 @@ import (
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/backend"
-	"github.com/tokenrouter/tokenrouter/backend/cpu"
 	"github.com/tokenrouter/tokenrouter/backend/subserver"
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
@@ -26,13 +25,10 @@ type outcome struct {
 const topK = 20
 
 // oracle is the plain loop over the models that every run must agree with: one
-// request, an engine for each model that nobody else uses, no scheduler.
-func oracle(alg algorithms.Algorithm, models int, r *subserver.Request) *outcome {
-	engines, seen := make([]backend.Engine, models), make([]int, models)
-	for m := range engines {
-		engines[m] = open(m, cpu.Options{Threads: 1, Blocks: 1, BlockTokens: longest})
-		defer engines[m].Close()
-	}
+// request, an engine for each model that nobody else uses, of one block, and no
+// scheduler.
+func oracle(alg algorithms.Algorithm, engines []backend.Engine, r *subserver.Request) *outcome {
+	seen := make([]int, len(engines))
 	s := r.Sampling
 	s.Ends = r.EOS
 	o := &outcome{reason: scheduler.ReasonLength}
