@@ -77,7 +77,8 @@ func (c *cell) answers(t *testing.T) []*outcome {
 	for i := range out {
 		users.Go(func() {
 			var err error
-			if out[i], err = s.ask(c.request(i)); err != nil {
+			r := c.request(i)
+			if out[i], err = ask(s.ofModel[r.Home], r); err != nil {
 				t.Error(err)
 			}
 		})

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/tokenrouter/tokenrouter/backend/subserver"
 )
 
 // hold runs cells, several at a time, since each waits for its own steps.
@@ -20,7 +22,7 @@ func hold(t *testing.T, cells []cell) *figures {
 			for i := next.Add(1) - 1; int(i) < len(cells) && !t.Failed(); i = next.Add(1) - 1 {
 				c := &cells[i]
 				if problems := c.obey(t, f); len(problems) > 0 {
-					t.Errorf("%s\n%v\nagain: LAW_CELL=%d go test -count=1 -run TestLongLaw ./experiments/internal/law", strings.Join(problems, "\n"), c, c.number)
+					t.Errorf("%s\n%v\nagain: LAW_CELL=%d go test -count=1 -run TestLongLaw -artifacts ./experiments/internal/law", strings.Join(problems, "\n"), c, c.number)
 				}
 				if n := done.Add(1); n%500 == 0 {
 					t.Logf("%d of %d cells", n, len(cells))
@@ -39,7 +41,7 @@ func hold(t *testing.T, cells []cell) *figures {
 // the number of the only cell to run.
 func TestLongLaw(t *testing.T) {
 	cells := grid()
-	every := 59
+	every := 57 // a hundred recorded runs
 	if testing.Short() {
 		every = 397
 	}
@@ -67,5 +69,39 @@ func TestLongLaw(t *testing.T) {
 		if c.n == 0 {
 			t.Errorf("no %s: the cells do not reach what the law speaks of", c.what)
 		}
+	}
+}
+
+// Standard serving routes the same tokens from outside.
+func TestStandardServing(t *testing.T) {
+	for i, source := range sources {
+		c := cell{source: source, b: 1, users: 6, warm: i%2 == 0, kv: []int{tinyKV, largeKV}[i%2], text: uint64(i), blockTokens: 4, chunk: 24, maxRows: 16, threads: 1}
+		t.Run(source.String(), func(t *testing.T) {
+			cfg := c.config(t)
+			d, err := subserver.StartDispatcher(subserver.Config{Models: cfg.Models, Algorithm: cfg.Algorithm, QueueLimit: cfg.QueueLimit,
+				NoReuse: cfg.NoReuse, NewDetokenizer: cfg.NewDetokenizer}, subserver.DispatchCost{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var users sync.WaitGroup
+			for u := range c.users {
+				users.Go(func() {
+					for i := u; i < c.requests(); i += c.users {
+						if p := c.judge(t, d, new(figures), i, c.request(i)); p != "" {
+							t.Error(p)
+						}
+					}
+				})
+			}
+			users.Wait()
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+			for m := range cfg.Models {
+				if err := cfg.Models[m].Engine.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -108,11 +110,16 @@ func (c *cell) apart(cfg *subserver.Config, listeners []net.Listener, own int) e
 	return err
 }
 
+// submitter is a System or a Dispatcher.
+type submitter interface {
+	Submit(ctx context.Context, r *subserver.Request) (*subserver.Stream, error)
+}
+
 // ask sends a request and reads the answer to its end.
-func (s *served) ask(r *subserver.Request) (*outcome, error) {
+func ask(to submitter, r *subserver.Request) (*outcome, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	stream, err := s.ofModel[r.Home].Submit(ctx, r)
+	stream, err := to.Submit(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +170,7 @@ func (s *served) end() (problems []string) {
 	}
 	var events, messages int64
 	for _, log := range s.logs {
-		rep, err := subserver.Replay(log)
+		rep, err := subserver.Replay(bytes.NewReader(log.Bytes()))
 		if err != nil {
 			problems = append(problems, "replay: "+err.Error())
 		}
@@ -197,7 +204,9 @@ func (c *cell) obey(t testing.TB, f *figures) (problems []string) {
 		for u := range c.users {
 			users.Go(func() {
 				for i := u; i < c.requests(); i += c.users {
-					if p := c.judge(t, s, f, i, round); p != "" {
+					r := c.request(i)
+					r.ID += scheduler.RequestID(round * c.requests())
+					if p := c.judge(t, s.ofModel[r.Home], f, i, r); p != "" {
 						mu.Lock()
 						problems = append(problems, p)
 						mu.Unlock()
@@ -214,14 +223,26 @@ func (c *cell) obey(t testing.TB, f *figures) (problems []string) {
 	f.steps.Add(s.counter.steps.Load())
 	f.batched.Add(s.counter.batched.Load())
 	f.replayed.Add(1)
-	return append(problems, s.end()...)
+	if problems = append(problems, s.end()...); len(problems) > 0 {
+		s.keep(t)
+	}
+	return problems
+}
+
+// keep leaves the logs, for tokenrouter replay, where go test -artifacts keeps
+// them: threads may never meet again as they did.
+func (s *served) keep(t testing.TB) {
+	for p, log := range s.logs {
+		name := filepath.Join(t.ArtifactDir(), fmt.Sprintf("process%d.log", p))
+		if err := os.WriteFile(name, log.Bytes(), 0o600); err != nil {
+			t.Log(err)
+		}
+	}
 }
 
 // judge asks the i-th request and compares the answer with the oracle's.
-func (c *cell) judge(t testing.TB, s *served, f *figures, i, round int) string {
-	r := c.request(i)
-	r.ID += scheduler.RequestID(round * c.requests())
-	got, err := s.ask(r)
+func (c *cell) judge(t testing.TB, to submitter, f *figures, i int, r *subserver.Request) string {
+	got, err := ask(to, r)
 	if err != nil {
 		return fmt.Sprintf("request %d: %v", r.ID, err)
 	}
