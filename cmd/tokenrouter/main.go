@@ -100,7 +100,7 @@ played by a simulator.`,
 			*started = true
 		},
 	}
-	root.AddCommand(newRun(), newTune(), newValidate(), newGenerate(), newDoctor(), newReplay(), newList(), newProfile(), newVersion())
+	root.AddCommand(newRun(), newTune(), newValidate(), newGenerate(), newDoctor(), newReplay(), newBench(), newList(), newProfile(), newVersion())
 	return root
 }
 
