@@ -18,6 +18,7 @@ type Comparison struct {
 	// SimBatch and Batch are requests a step, and B the threshold in force, by
 	// model; PerUser is in token/s.
 	SimBatch, Batch, B           []float64
+	SimStepMs, StepMs            []float64 // mean, by model
 	SimPerUser, PerUser          float64
 	OverheadP50Us, OverheadP99Us float64
 
@@ -83,6 +84,8 @@ func (c *Comparison) fill(r *Results, measured, chain, sim *Row) {
 	for _, m := range r.Plan.ModelNames() {
 		c.SimBatch = append(c.SimBatch, figure(sim, "mean_batch."+m))
 		c.Batch = append(c.Batch, figure(measured, "mean_batch."+m))
+		c.SimStepMs = append(c.SimStepMs, figure(sim, "mean_step_ms."+m))
+		c.StepMs = append(c.StepMs, figure(measured, "mean_step_ms."+m))
 		c.B = append(c.B, figure(measured, "b_in_force."+m))
 	}
 	c.OverheadP50Us, c.OverheadP99Us = figure(measured, "overhead_us.p50"), figure(measured, "overhead_us.p99")

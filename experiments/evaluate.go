@@ -90,6 +90,11 @@ func (s *setup) outcome(sum metrics.Summary) Outcome {
 			*values = spread(*values, s.alone, len(s.spec.Models), math.NaN())
 		}
 		sum.TokenShare = spread(sum.TokenShare, s.alone, len(s.spec.Models), 0)
+		steps := make([]int64, len(s.spec.Models))
+		if len(sum.Steps) == 1 {
+			steps[s.alone] = sum.Steps[0]
+		}
+		sum.Steps = steps
 	}
 	sum.CountGPUs(gpusOf(s.models))
 	nan := math.NaN()

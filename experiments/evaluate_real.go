@@ -252,6 +252,13 @@ func kvTokens(m *Model, r room, bytesPerToken int64) int {
 // realWarnings says how a measured run differs from what was asked.
 func (s *setup) realWarnings(place string, config *measure.Config, r *measure.Result) []Warning {
 	var out []Warning
+	for i := range config.System.Models {
+		room := s.spec.realRoom()
+		if kv := config.System.Models[i].KVTokens; place == OnCPU && room.requests*(room.prompt+room.output) > kv {
+			out = append(out, Warning{Model: s.models[i].Name, About: fmt.Sprintf("on cpu its KV pool has %d tokens, and %d requests may need %d: what waiting for KV costs is not predicted",
+				kv, room.requests, room.requests*(room.prompt+room.output))})
+		}
+	}
 	if place == OnPaced && s.needsSignals() {
 		out = append(out, Warning{About: "paced engines make signals up: the largest probability is uniform, so a threshold is the share of tokens that it routes"})
 	}

@@ -63,18 +63,34 @@ func Figures(models, classes []string, measured bool) []Figure {
 		}
 	}
 	if measured {
-		for _, q := range overheadNames {
-			add("overhead_us."+q, "overhead_"+q+"_us")
+		add("overhead_us.p50", "overhead_p50_us")
+		add("overhead_us.p99", "overhead_p99_us")
+		for _, m := range models {
+			add("mean_step_ms."+m, "mean_step_"+m+"_ms")
 		}
 	}
 	return out
 }
 
-// overheadNames are the inner names of what lies between two steps.
-var overheadNames = []string{"p50", "p99"}
+// measuredValues lists the values of what plans with places in real time show
+// beside what all do.
+func measuredValues(o *Outcome, models int) []float64 {
+	out := []float64{o.OverheadUs.P50, o.OverheadUs.P99}
+	for m := range models {
+		stepMs := math.NaN()
+		if m < len(o.Summary.Steps) && o.Summary.Steps[m] > 0 {
+			stepMs = 1e3 * at(o.Summary.Utilisation, m) * o.Summary.WindowS / float64(o.Summary.Steps[m])
+		}
+		out = append(out, stepMs)
+	}
+	return out
+}
 
 // Figures lists what the cells of the plan show.
 func (p *Plan) Figures() []Figure { return Figures(p.ModelNames(), p.Classes(), p.Measures()) }
+
+// otherFigures counts what they would show if they were measured, or were not.
+func (p *Plan) otherFigures() int { return len(Figures(p.ModelNames(), p.Classes(), !p.Measures())) }
 
 // figureValues lists the values of a summary in the order of Figures; NaN is
 // what was not observed. large is the model whose share of tokens is given.

@@ -21,6 +21,27 @@ func IsReal(place string) bool { return place == OnPaced || place == OnCPU }
 // Measures reports whether any cell of the plan is measured.
 func (p *Plan) Measures() bool { return slices.ContainsFunc(p.On, IsReal) }
 
+// MeasuredRuns counts the evaluations in real time, and for how many seconds
+// they run; 0 if the requests themselves end them.
+func (p *Plan) MeasuredRuns() (runs int, seconds float64) {
+	seen := map[string]bool{}
+	endless := false
+	for _, c := range p.Cells {
+		key := c.Key()
+		if !IsReal(c.On) || seen[key] {
+			continue
+		}
+		seen[key] = true
+		runs++
+		seconds += c.Point.Spec.Measure.DurationS
+		endless = endless || c.Point.Spec.Measure.DurationS == 0
+	}
+	if endless {
+		seconds = 0
+	}
+	return runs, seconds
+}
+
 // Measure says for how long the places in real time are watched.
 type Measure struct {
 	DurationS float64 // 0: until the requests have ended

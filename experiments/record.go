@@ -56,7 +56,7 @@ func newRecord(o Outcome, models, classes int, measured bool) Record {
 	if o.Status == StatusOK {
 		r.Values, r.Warnings = figureValues(&o.Summary, models, classes, o.Large), o.Warnings
 		if measured {
-			r.Values = append(r.Values, o.OverheadUs.P50, o.OverheadUs.P99)
+			r.Values = append(r.Values, measuredValues(&o, models)...)
 		}
 	}
 	return r

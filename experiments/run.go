@@ -93,7 +93,7 @@ type run struct {
 func (r *run) open() error {
 	if r.options.Out != "" {
 		var err error
-		if r.store, err = openStore(r.options.Out, r.plan.Name, r.options.Build, len(r.plan.Figures())); err != nil {
+		if r.store, err = openStore(r.options.Out, r.plan.Name, r.options.Build, len(r.plan.Figures()), r.plan.otherFigures()); err != nil {
 			return err
 		}
 		path := filepath.Join(r.options.Out, RunLog)

@@ -161,6 +161,39 @@ func TestOpenConfig(t *testing.T) {
 	}
 }
 
+func TestOpenEOSOfModel(t *testing.T) {
+	for _, c := range []struct {
+		files map[string]string
+		want  Token
+	}{
+		{map[string]string{modelFile: `{"eos_token_id":7}`}, 7},
+		{map[string]string{modelFile: `{"eos_token_id":7}`, generationFile: `{"eos_token_id":8}`}, 8},
+		{map[string]string{modelFile: `{"eos_token_id":7}`, generationFile: `{"eos_token_id":null}`}, 7},
+	} {
+		tok, err := Open(folder(t, "qwen", c.files))
+		if err != nil || len(tok.EOS()) != 1 || tok.EOS()[0] != c.want {
+			t.Errorf("%v: EOS is %v, want %d, %v", c.files, tok.EOS(), c.want, err)
+		}
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte(`{"bos_token":{"content":"<|im_start|>"},"eos_token":"<|im_end|>","add_bos_token":true,"chat_template":[{"name":"default","template":"{{ x }}"}],"eos_token_id":[1,2]}`))
+	f.Add([]byte(`{"chat_template":"{% if a %}{{ b | tojson }}{% endif %}","eos_token_id":7}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		tok := Bytes(MinBytesVocab)
+		if tok.readConfig(text) == nil && !json.Valid(text) {
+			t.Fatalf("%q is no JSON", text)
+		}
+		if tok.readEOS(text) == nil && !json.Valid(text) {
+			t.Fatalf("%q is no JSON", text)
+		}
+		if got := tok.Decode(tok.Encode("x", true), true); got != "x" {
+			t.Fatalf("with %q a text becomes %q", text, got)
+		}
+	})
+}
+
 func TestOpenAddBOS(t *testing.T) {
 	const named = `{"bos_token":"<|im_start|>","eos_token":"<|im_end|>"`
 	for _, c := range []struct {

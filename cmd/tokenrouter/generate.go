@@ -380,7 +380,7 @@ func (o *generateOptions) account(cmd *cobra.Command, p *pair, written []int, fi
 		text += fmt.Sprintf("; %s (%s) wrote %.0f %%", p.names[i], engines.ShortName(p.weights[i].Name), 100*float64(n)/math.Max(float64(total), 1))
 	}
 	if len(p.names) > 1 {
-		text += fmt.Sprintf("; %d hand-offs", visits)
+		text += fmt.Sprintf("; %d visits to the large model", visits)
 	}
 	cmd.PrintErrln(strings.TrimSpace(text))
 }

@@ -103,7 +103,7 @@ func (o *validateOptions) run(cmd *cobra.Command, name string) error {
 	}
 	var all []experiments.Comparison
 	for _, place := range places {
-		compared, err := o.validate(cmd, name, place)
+		compared, err := o.validate(cmd, name, place, len(places) > 1)
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,10 @@ func (o *validateOptions) places(name string) ([]string, error) {
 
 // validate evaluates the experiment's cells on one place, and on the two that
 // take no time.
-func (o *validateOptions) validate(cmd *cobra.Command, name, place string) ([]experiments.Comparison, error) {
+//
+// Where the experiment is measured on paced too, its step times are those of
+// GPUs, so on cpu they are measured.
+func (o *validateOptions) validate(cmd *cobra.Command, name, place string, alsoPaced bool) ([]experiments.Comparison, error) {
 	set := append(o.set[:len(o.set):len(o.set)], "on="+strings.Join([]string{experiments.OnChain, experiments.OnSim, place}, ","))
 	plan, err := loadPlan(name, set)
 	if err != nil {
@@ -143,7 +146,8 @@ func (o *validateOptions) validate(cmd *cobra.Command, name, place string) ([]ex
 	if plan, err = loadPlan(name, set); err != nil {
 		return nil, err
 	}
-	if place == experiments.OnCPU && (o.remeasure || !plan.Timed()) {
+	warnMeasuring(cmd, plan)
+	if place == experiments.OnCPU && (o.remeasure || alsoPaced || !plan.Timed()) {
 		if plan, err = o.calibrated(cmd, plan, name, set); err != nil {
 			return nil, err
 		}
@@ -169,7 +173,7 @@ func (o *validateOptions) validate(cmd *cobra.Command, name, place string) ([]ex
 	}
 	for _, c := range compared {
 		if c.Why != "" {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s: %s\n", strings.TrimSuffix(c.System+" "+sweptText(plan, &c), " "), c.Verdict, c.Why)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s: %s%s\n", strings.TrimSuffix(c.System+" "+sweptText(plan, &c), " "), c.Verdict, c.Why, slowSteps(plan, &c))
 		}
 	}
 	return compared, nil
@@ -316,6 +320,18 @@ func sweptTexts(plan *experiments.Plan, c *experiments.Comparison) []string {
 	return out
 }
 
+// slowSteps tells a machine that was slow from a runtime that was: steps whose
+// batches are those that were simulated, and which took longer.
+func slowSteps(plan *experiments.Plan, c *experiments.Comparison) string {
+	text := ""
+	for m, name := range plan.ModelNames() {
+		if c.StepMs[m]/c.SimStepMs[m] > 1.05 {
+			text += fmt.Sprintf("; steps of %s took %.4g ms, simulated %.4g", name, c.StepMs[m], c.SimStepMs[m])
+		}
+	}
+	return text
+}
+
 // sweptText names the cell of a comparison.
 func sweptText(plan *experiments.Plan, c *experiments.Comparison) string {
 	var parts []string
@@ -361,8 +377,10 @@ func comparisonsJSON(w io.Writer, plan *experiments.Plan, all []experiments.Comp
 			swept[s.Path] = s.JSON()
 		}
 		simBatch, batch := map[string]*float64{}, map[string]*float64{}
+		simStep, step := map[string]*float64{}, map[string]*float64{}
 		for m, name := range plan.ModelNames() {
 			simBatch[name], batch[name] = number(c.SimBatch[m]), number(c.Batch[m])
+			simStep[name], step[name] = number(c.SimStepMs[m]), number(c.StepMs[m])
 		}
 		err := lines.Encode(struct {
 			Experiment string                     `json:"experiment"`
@@ -376,6 +394,8 @@ func comparisonsJSON(w io.Writer, plan *experiments.Plan, all []experiments.Comp
 			OfChain    *float64                   `json:"measured_of_chain"`
 			SimBatch   map[string]*float64        `json:"sim_mean_batch"`
 			Batch      map[string]*float64        `json:"measured_mean_batch"`
+			SimStep    map[string]*float64        `json:"sim_mean_step_ms"`
+			Step       map[string]*float64        `json:"measured_mean_step_ms"`
 			SimUser    *float64                   `json:"sim_per_user_tok_per_s"`
 			User       *float64                   `json:"measured_per_user_tok_per_s"`
 			P50        *float64                   `json:"overhead_p50_us"`
@@ -384,7 +404,7 @@ func comparisonsJSON(w io.Writer, plan *experiments.Plan, all []experiments.Comp
 			Why        string                     `json:"why,omitempty"`
 		}{
 			plan.Name, swept, c.System, c.Place, number(c.Chain), number(c.Sim), number(c.Measured),
-			number(c.Measured / c.Sim), number(c.Measured / c.Chain), simBatch, batch,
+			number(c.Measured / c.Sim), number(c.Measured / c.Chain), simBatch, batch, simStep, step,
 			number(c.SimPerUser), number(c.PerUser), number(c.OverheadP50Us), number(c.OverheadP99Us), c.Verdict, c.Why,
 		})
 		if err != nil {

@@ -22,8 +22,10 @@ type collector struct {
 	warmupNs, endNs int64 // of the window; endNs 0: until the last request has ended
 	lastNs          int64 // when the last request ended
 
-	modelEndNs []int64 // when each model's last step ended
-	busyNs     []int64 // of steps that the end of the window cuts
+	engines    []*clocked // by model; nil: steps are what the runtime says
+	modelEndNs []int64    // when each model's last step ended
+	engineEnds []int64    // the same, by the engine
+	busyNs     []int64    // of steps that the end of the window cuts
 	requests   map[scheduler.RequestID]*client
 	overheadUs []float64
 }
@@ -31,14 +33,14 @@ type collector struct {
 // client is what the collector knows of a request that has not ended.
 type client struct {
 	times  metrics.RequestTimes
-	stepNs int64 // when the last step that it was in ended, at any model; 0: none yet
+	stepNs int64 // when the last step that it was in ended, by its engine; 0: none yet
 }
 
 func newCollector(models int, warmupNs, endNs int64, rule scheduler.Rule, limits []metrics.Limits) *collector {
 	c := &collector{
 		rec: metrics.NewRecorder(models, warmupNs), cause: metrics.CauseThreshold, gated: rule.NeedsPeers(),
 		warmupNs: warmupNs, endNs: endNs,
-		modelEndNs: make([]int64, models), busyNs: make([]int64, models),
+		modelEndNs: make([]int64, models), engineEnds: make([]int64, models), busyNs: make([]int64, models),
 		requests: map[scheduler.RequestID]*client{},
 	}
 	if c.gated {
@@ -97,13 +99,22 @@ func (c *collector) Stepped(model int, startNs, endNs int64, batch *scheduler.Ba
 	for i := range batch.Entries {
 		c.countWaiting(model, startNs, &batch.Entries[i])
 	}
+	c.modelEndNs[model] = endNs
+	if !c.submissions {
+		c.between(model, startNs, endNs, batch, threshold)
+	}
+}
+
+// between records what lies between the steps that this one had to wait for and
+// its start, by the engines' own clocks.
+func (c *collector) between(model int, startNs, endNs int64, batch *scheduler.Batch, threshold int) {
+	if c.engines != nil {
+		startNs, endNs = c.engines[model].step()
+	}
 	if ns, ok := c.overheadNs(model, startNs, batch, threshold); ok && startNs > c.warmupNs {
 		c.overheadUs = append(c.overheadUs, float64(ns)/1e3)
 	}
-	c.modelEndNs[model] = endNs
-	if c.submissions {
-		return
-	}
+	c.engineEnds[model] = endNs
 	for i := range batch.Entries {
 		if r := c.requests[batch.Entries[i].ID]; r != nil {
 			r.stepNs = endNs
@@ -133,7 +144,7 @@ func (c *collector) countWaiting(model int, startNs int64, e *scheduler.Entry) {
 // as the rule wants. A launch for another reason (MaxDelay, KV or a place that
 // came free) tells nothing and gives false.
 func (c *collector) overheadNs(model int, startNs int64, batch *scheduler.Batch, threshold int) (int64, bool) {
-	if len(batch.Entries) < threshold || c.submissions {
+	if len(batch.Entries) < threshold {
 		return 0, false
 	}
 	causes := make([]int64, 0, 64)
@@ -150,9 +161,9 @@ func (c *collector) overheadNs(model int, startNs int64, batch *scheduler.Batch,
 		}
 	}
 	slices.Sort(causes)
-	from := max(causes[max(threshold, 1)-1], c.modelEndNs[model])
+	from := max(causes[max(threshold, 1)-1], c.engineEnds[model])
 	if c.gated {
-		from = max(from, slices.Max(c.modelEndNs))
+		from = max(from, slices.Max(c.engineEnds))
 	}
 	return max(startNs-from, 0), true
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,9 +63,18 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	c := newCollector(len(cfg.System.Models), cfg.WarmupNs, cfg.DurationNs, cfg.System.Rule, limits)
 	c.submissions = cfg.Dispatcher != nil
 	cfg.System.Observer = c
+	cfg.System.Models = slices.Clone(cfg.System.Models)
+	for i := range cfg.System.Models {
+		m := &cfg.System.Models[i]
+		c.engines = append(c.engines, &clocked{Engine: m.Engine})
+		m.Engine = c.engines[i]
+	}
 	system, err := start(&cfg)
 	if err != nil {
 		return nil, err
+	}
+	for _, e := range c.engines {
+		e.epoch = time.Now().Add(-time.Duration(system.NowNs()))
 	}
 	d := &driver{cfg: &cfg, system: system, collector: c}
 	err = d.drive(ctx)

@@ -216,6 +216,26 @@ func TestEveryCarriedExperimentDraws(t *testing.T) {
 	}
 }
 
+// What was measured alone draws too, and is called so.
+func TestMeasuredAlone(t *testing.T) {
+	_, src, err := experiments.Source("schedules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := write(t, results(t, string(src), "on=paced"))
+	if _, drawn := files["small-gantt.svg"]; drawn {
+		t.Error("a schedule is drawn of a run that nobody simulated")
+	}
+	if page := string(files[ReportHTML]); !strings.Contains(page, "On paced the real runtime was measured") {
+		t.Error("the report does not say that figures were measured")
+	}
+	svg := string(write(t, results(t, small, "on=dtmc,sim,paced", "seeds=[1]", "systems=tokenrouter", "workload.duration_s=20",
+		"measure.duration_s=0.15", "measure.warmup_s=0.05", "sweep.models.large.B=[1, 2]"))["small.svg"])
+	if !strings.Contains(svg, "measured on paced") {
+		t.Error("the figure does not tell measured points")
+	}
+}
+
 // A tuned threshold is no point of a curve over B: it may differ from cell to
 // cell. It is compared by name.
 func TestTunedBeside(t *testing.T) {

@@ -67,6 +67,7 @@ func definitions() []report.Definition {
 		{Term: "class_NAME_…", Text: "the same figures of the requests of one class"},
 		{Term: "GPU-seconds", Unit: "s / 1000 token", Text: "GPUs in use · time / 1000 visible tokens; a GPU that models share counts once"},
 		{Term: "overhead", Unit: "µs", Text: "measured only: from the end of the last step that a step had to wait for, its model's own or those out of which its requests came, to its start; scheduler, hand-off and all that lies between"},
+		{Term: "mean step", Unit: "ms", Text: "from the decision to start a step to its end; shown where something is measured"},
 		{Term: "B in force", Unit: "requests", Text: "the threshold after it was cut to what cannot stall: ΣB ≤ live requests + models − 1"},
 	}
 }
