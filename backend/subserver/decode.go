@@ -35,7 +35,6 @@ type subserver struct {
 	spent     []word
 	turnstile turnstile
 	log       coreLog
-	event     scheduler.Event // scratch
 	endedNow  []scheduler.RequestID
 
 	// The step in flight: the engine goroutine has it while busy.

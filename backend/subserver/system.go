@@ -236,7 +236,7 @@ func (s *System) Stats() []Stats {
 func (s *System) validate() error {
 	cfg := &s.cfg
 	if len(cfg.Models) == 0 || cfg.Algorithm == nil || cfg.Rule == nil {
-		return errors.New("Models, Algorithm and Rule must be set")
+		return errors.New("set Models, Algorithm and Rule")
 	}
 	s.maxContext = math.MaxInt32
 	vocab, local := 0, 0
