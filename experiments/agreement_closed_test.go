@@ -80,7 +80,7 @@ func TestChainAgreesWithSimulatorOnClosedSystems(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the simulator needs many requests")
 	}
-	for i, engine := range engines {
+	for i, engine := range engineVersions {
 		for j, users := range []int{2, 8} {
 			for k, prompt := range []int{100, 2000} {
 				p := closedPairing{onA100(t, engine), prompt, []int{1024, 256}[k]}
@@ -96,7 +96,7 @@ func TestChainAgreesWithSimulatorOnClosedSystems(t *testing.T) {
 
 func TestLongChainAgreesWithSimulatorOnClosedSystems(t *testing.T) {
 	long(t)
-	for _, engine := range engines {
+	for _, engine := range engineVersions {
 		worst, squares, cells := 0.0, 0.0, 0
 		for _, users := range []int{2, 4, 8, 16} {
 			for _, move := range [][2]float64{{.02, 1}, {.1, .35}, {.4, 1}} {
@@ -136,14 +136,14 @@ func TestChainAgreesWithSimulatorOnHandoffs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the simulator needs millions of tokens for so small an error")
 	}
-	for _, engine := range engines {
+	for _, engine := range engineVersions {
 		t.Run(engine, func(t *testing.T) { compareAll(t, handoffCells(t, engine, []int{6}), agreeHandoffRel) })
 	}
 }
 
 func TestLongChainAgreesWithSimulatorOnHandoffs(t *testing.T) {
 	long(t)
-	for _, engine := range engines {
+	for _, engine := range engineVersions {
 		t.Run(engine, func(t *testing.T) { compareAll(t, handoffCells(t, engine, []int{2, 4, 8, 16}), agreeHandoffRel) })
 	}
 }

@@ -172,7 +172,7 @@ func TestLongChainAgreesWithSimulator(t *testing.T) {
 	compareAll(t, grid(wholeQuanta(), true), agreeRel)
 }
 
-var engines = []string{"sglang-0.5.10", "vllm-0.14"}
+var engineVersions = []string{"sglang-0.5.10", "vllm-0.14"}
 
 func onA100(t *testing.T, engine string) pairing {
 	return pairing{small: shipped(t, "a100-80gb/"+engine+"/qwen3-0.6b-tp1"), large: shipped(t, "a100-80gb/"+engine+"/qwen3-32b-tp2")}
@@ -182,7 +182,7 @@ func TestChainAgreesWithSimulatorOnShippedProfiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the simulator needs millions of tokens for so small an error")
 	}
-	for i, engine := range engines {
+	for i, engine := range engineVersions {
 		cells := grid(onA100(t, engine), false)
 		t.Run(engine, func(t *testing.T) { compareAll(t, cells[8*i:8*i+8], agreeProfileRel) })
 	}
@@ -194,7 +194,7 @@ func TestChainAgreesWithSimulatorUnderInterference(t *testing.T) {
 		t.Skip("the simulator needs millions of tokens for so small an error")
 	}
 	for i, slow := range [][][]float64{{{1, 1.5}, {1.5, 1}}, {{1, 1.25}, {2, 1}}} {
-		for j, base := range []pairing{wholeQuanta(), onA100(t, engines[0])} {
+		for j, base := range []pairing{wholeQuanta(), onA100(t, engineVersions[0])} {
 			base.slow = slow
 			for k, p := range grid(base, false)[16+8*i : 24+8*i] {
 				if k%2 == j {
@@ -207,7 +207,7 @@ func TestChainAgreesWithSimulatorUnderInterference(t *testing.T) {
 
 func TestLongChainAgreesWithSimulatorOnShippedProfiles(t *testing.T) {
 	long(t)
-	for _, engine := range engines {
+	for _, engine := range engineVersions {
 		t.Run(engine, func(t *testing.T) { compareAll(t, grid(onA100(t, engine), true), agreeProfileRel) })
 	}
 }

@@ -75,10 +75,10 @@ func TestChainChoosesB(t *testing.T) {
 func TestLongChainChoosesB(t *testing.T) {
 	long(t)
 	bases := map[string]pairing{"whole-quanta": wholeQuanta()}
-	for _, engine := range engines {
+	for _, engine := range engineVersions {
 		bases[engine] = onA100(t, engine)
 	}
-	for _, name := range append([]string{"whole-quanta"}, engines...) {
+	for _, name := range append([]string{"whole-quanta"}, engineVersions...) {
 		t.Run(name, func(t *testing.T) {
 			judgeAll(t, bases[name], []int{2, 4, 8, 16, 32}, []float64{.02, .05, .1, .2, .4, .6})
 		})

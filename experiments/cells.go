@@ -74,9 +74,12 @@ func (c Cell) Key() string {
 		if p := c.Point.Spec.Models[i].Prices; p != nil && p.Digest != "" {
 			fmt.Fprintf(h, "prices %d %s\n", i, p.Digest)
 		}
+		if m := c.Point.Spec.Models[i].CPU; m != nil && m.Digest != "" && c.On == OnCPU {
+			fmt.Fprintf(h, "weights %d %s\n", i, m.Digest)
+		}
 	}
 	for _, s := range c.Point.Settings {
-		if !UsesB(c.System) && strings.HasSuffix(s.Path, ".B") {
+		if !UsesB(c.System) && strings.HasSuffix(s.Path, ".B") || !IsReal(c.On) && onlyReal(s.Path) {
 			continue
 		}
 		fmt.Fprintf(h, "%s = %s\n", s.Path, s.Text())
@@ -260,7 +263,7 @@ func (d *document) checkPlot(p *Plan) {
 	if len(p.Points) > 0 {
 		classes = p.Classes()
 	}
-	for _, f := range Figures(d.voc.models, classes) {
+	for _, f := range Figures(d.voc.models, classes, p.Measures()) {
 		figures = append(figures, f.Name)
 	}
 	for _, hint := range []struct{ path, value string }{

@@ -13,6 +13,8 @@ type Sharing struct {
 	GPU    int     // the first one that they share
 	Factor float64 // by which steps of one stretch while one of the other runs, at least 1
 	Given  bool    // by colocation.factor; else it is derived
+	// OfA and OfB are the factors of the two, where models say their own.
+	OfA, OfB float64
 	// Demand is what the two ask for of the GPU's memory bandwidth, each running
 	// alone; 0 if that is not known, and then the factor is 1.
 	Demand float64
@@ -39,6 +41,13 @@ func (s *Spec) Sharing() []Sharing {
 					pair.Demand = ofA + ofB
 				}
 				pair.Factor = max(1, pair.Demand)
+			}
+			pair.OfA, pair.OfB = pair.Factor, pair.Factor
+			if own := s.Models[a].Stretch; own > 0 {
+				pair.OfA = own
+			}
+			if own := s.Models[b].Stretch; own > 0 {
+				pair.OfB = own
 			}
 			out = append(out, pair)
 		}
@@ -84,8 +93,8 @@ func (s *setup) interference() [][]float64 {
 	}
 	slow := false
 	for _, pair := range s.spec.Sharing() {
-		out[pair.A][pair.B], out[pair.B][pair.A] = pair.Factor, pair.Factor
-		slow = slow || pair.Factor > 1
+		out[pair.A][pair.B], out[pair.B][pair.A] = pair.OfA, pair.OfB
+		slow = slow || pair.OfA > 1 || pair.OfB > 1
 	}
 	if !slow {
 		return nil
@@ -100,6 +109,7 @@ func (p *Plan) SharingTexts() []string {
 		first          Sharing
 		lo, hi         float64
 		given, derived bool // in some point
+		own            bool // models say their own
 	}
 	var pairs []span
 	for _, point := range p.Points {
@@ -107,11 +117,13 @@ func (p *Plan) SharingTexts() []string {
 			i := slices.IndexFunc(pairs, func(o span) bool { return o.first.A == pair.A && o.first.B == pair.B })
 			if i < 0 {
 				i = len(pairs)
-				pairs = append(pairs, span{first: pair, lo: pair.Factor, hi: pair.Factor})
+				pairs = append(pairs, span{first: pair, lo: pair.OfA, hi: pair.OfA})
 			}
 			at := &pairs[i]
-			at.lo, at.hi = min(at.lo, pair.Factor), max(at.hi, pair.Factor)
-			at.given, at.derived = at.given || pair.Given, at.derived || !pair.Given
+			at.lo, at.hi = min(at.lo, pair.OfA, pair.OfB), max(at.hi, pair.OfA, pair.OfB)
+			own := point.Spec.Models[pair.A].Stretch > 0 && point.Spec.Models[pair.B].Stretch > 0
+			at.own = at.own || own
+			at.given, at.derived = at.given || pair.Given || own, at.derived || !pair.Given && !own
 		}
 	}
 	var out []string
@@ -120,6 +132,8 @@ func (p *Plan) SharingTexts() []string {
 		text := fmt.Sprintf("%s and %s share GPU %d: ", models[pair.first.A].Name, models[pair.first.B].Name, pair.first.GPU)
 		stretch := fmt.Sprintf("while both run, their steps are taken to stretch by %.4g to %.4g, ", pair.lo, pair.hi)
 		switch {
+		case pair.own && !pair.derived:
+			text += stretch + "as their colocation_factor says"
 		case pair.lo == pair.hi:
 			text += pair.first.why()
 		case !pair.derived:

@@ -7,12 +7,6 @@ import (
 	"github.com/tokenrouter/tokenrouter/internal/workload"
 )
 
-// Places where a cell can be evaluated.
-const (
-	OnChain = "dtmc" // the Markov chain
-	OnSim   = "sim"  // the event simulator
-)
-
 // What a visit finds of the last one, in published code.
 const (
 	VisitsKept   = "kept"
@@ -46,7 +40,7 @@ const (
 // resolve.go.
 var keys = []key{
 	{path: "question", kind: kindString, doc: "what the experiment answers"},
-	{path: "on", kind: kindStrings, def: []string{OnChain, OnSim}, oneOf: choices(OnChain, OnSim), doc: "where to run"},
+	{path: "on", kind: kindStrings, def: []string{OnChain, OnSim}, oneOf: choices(Places...), doc: "where to run: predicted, simulated, and measured on the real runtime with engines that keep a profile's times (paced) or run models (cpu)"},
 	{path: "systems", kind: kindStrings, def: []string{SystemTokenRouter}, oneOf: systemNames, doc: "what to compare"},
 	{path: "seeds", kind: kindInts, max: 1e15, def: []int{1}, doc: "one run each; the chain draws nothing and runs once"},
 	{path: "home", kind: kindString, oneOf: modelNames, doc: "where requests enter; default: the first model"},
@@ -62,12 +56,16 @@ var keys = []key{
 	{path: "models.*.roofline.engine", kind: kindString, def: steptime.Engines()[0], oneOf: choices(steptime.Engines()...), doc: "roofline: what runs the steps"},
 	{path: "models.*.roofline.variant", kind: kindString, def: steptime.VariantGraphs, oneOf: choices(steptime.VariantGraphs, steptime.VariantEager), doc: "roofline: with CUDA graphs or without"},
 	{path: "models.*.gpus", kind: kindInts, max: 4095, doc: "default: of its own, one or roofline.tp"},
+	{path: "models.*.colocation_factor", kind: kindFloat, min: 1, max: 100, doc: "by which its steps stretch while a model on the same GPU runs; default: colocation.factor"},
 	{path: "models.*.B", kind: kindThreshold, min: 1, max: maxUsers, def: Threshold{1}, doc: `threshold; an array is a table over live requests; "tuned": what the chain finds best for the cell`},
 	{path: "models.*.kv_tokens", kind: kindInt, min: 1, max: maxKV, def: 1_000_000, doc: "tokens of KV that fit"},
 	{path: "models.*.max_running", kind: kindInt, min: 1, max: maxUsers, def: 256, doc: "requests in a step"},
 	{path: "models.*.chunk_tokens", kind: kindInt, min: 2, max: maxTokens, def: 2048, doc: "rows in a step; more than max_running"},
 	{path: "models.*.eager_ms", kind: kindFloat, max: maxMs, doc: "official: what a step takes at least without CUDA graphs"},
 	{path: "models.*.block_tokens", kind: kindInt, min: 1, max: 4096, def: 16, doc: "tokens of a KV block"},
+	{path: "models.*.cpu.model", kind: kindString, doc: "cpu: a folder with config.json and *.safetensors beside this file, random:NAME for made-up weights of a known shape, or toy:qwen3"},
+	{path: "models.*.cpu.threads", kind: kindInt, min: 1, max: 1024, doc: "cpu: cores that share a step; default 1"},
+	{path: "models.*.cpu.kv_tokens", kind: kindInt, min: 1, max: maxKV, doc: "cpu: tokens of KV to hold in memory; default: what the requests at once may need, at most kv_tokens"},
 
 	{path: "routing.algorithm", kind: kindString, def: "matrix", oneOf: algorithmNames, doc: "who decides"},
 	{path: "routing.matrix", kind: kindMatrix, max: 1, doc: "row i: chances that a decision at model i leads to each model"},
@@ -104,6 +102,9 @@ var keys = []key{
 	{path: "workload.classes", kind: kindClasses, doc: "[[workload.classes]]: kinds of requests, each with name, share, lengths and limits"},
 	{path: "workload.duration_s", kind: kindFloat, above: true, max: maxS, def: 600.0, doc: "simulated time; a trace ends by itself"},
 	{path: "workload.warmup_s", kind: kindFloat, max: maxS, def: 60.0, doc: "left out of the figures; default 0 where requests or a trace end the run"},
+
+	{path: "measure.duration_s", kind: kindFloat, above: true, max: maxS, def: 10.0, doc: "paced, cpu: real time of a run, instead of workload.duration_s; with requests or a trace it ends by itself"},
+	{path: "measure.warmup_s", kind: kindFloat, max: maxS, def: 2.0, doc: "paced, cpu: left out of the figures; default 0 where requests or a trace end the run"},
 
 	{path: "scheduler.max_delay_ms", kind: kindFloat, max: maxMs, doc: "an idle model waits for B no longer than this; 0: no bound. Default 0; poisson, bursty, trace: 10 times its step of one request"},
 	{path: "scheduler.prefix_reuse", kind: kindBool, def: true, doc: "prompts that start alike share KV"},
@@ -150,12 +151,15 @@ var keyAt = func() map[string]*key {
 
 // keyFor is the key that a path of an experiment names: models.large.B is
 // described by models.*.B.
-func keyFor(path string) *key {
+func keyFor(path string) *key { return keyAt[keyPattern(path)] }
+
+// keyPattern is the path in the key table of what a path of an experiment names.
+func keyPattern(path string) string {
 	if rest, ok := strings.CutPrefix(path, "models."); ok {
 		_, rest, _ = strings.Cut(rest, ".")
-		path = "models.*." + rest
+		return "models.*." + rest
 	}
-	return keyAt[path]
+	return path
 }
 
 // isTable reports whether keys lie below pattern.
@@ -236,6 +240,8 @@ func defaultOf(k *key, values settings, models []string, model int) any {
 		if !hasTable(values, models[model], "roofline") {
 			return nil
 		}
+	case "measure.duration_s", "measure.warmup_s":
+		return defaultWindow(k, values, kind)
 	case "workload.duration_s":
 		if kind == KindTrace {
 			return nil // it ends by itself
@@ -249,6 +255,18 @@ func defaultOf(k *key, values settings, models []string, model int) any {
 		if !IsOpen(kind) {
 			return 0.0
 		}
+	}
+	return k.def
+}
+
+// defaultWindow is for how long places in real time measure; nil if none is
+// asked for, or where the requests end the run.
+func defaultWindow(k *key, values settings, kind string) any {
+	switch ends := values["workload.requests"] != nil || kind == KindTrace || kind == KindScript; {
+	case !asksReal(values) || ends && k.path == "measure.duration_s":
+		return nil
+	case ends && values["measure.duration_s"] == nil:
+		return 0.0
 	}
 	return k.def
 }

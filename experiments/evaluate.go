@@ -25,9 +25,12 @@ func Evaluate(ctx context.Context, c Cell) Outcome {
 		err = s.tuneThresholds(c.Point)
 	}
 	var cannot dtmc.NotApplicable
+	var untimed *untimedError
 	switch {
 	case errors.As(err, &cannot):
 		return NotApplicable(cannot.Reason)
+	case errors.As(err, &untimed):
+		return NotApplicable(untimed.Error())
 	case err != nil:
 		return Failed(err)
 	}
@@ -36,6 +39,8 @@ func Evaluate(ctx context.Context, c Cell) Outcome {
 		return s.predict()
 	case OnSim:
 		return s.simulate(c.Seed)
+	case OnPaced, OnCPU:
+		return s.measure(ctx, c)
 	}
 	return Failed(fmt.Errorf("nothing here runs %q", c.On))
 }
@@ -66,7 +71,7 @@ func newSetup(c Cell) (*setup, error) {
 	if err = s.compose(c); err != nil {
 		return nil, err
 	}
-	if err = s.compileTimes(); err != nil {
+	if err = s.compileTimes(); err != nil && c.On != OnCPU {
 		return nil, err
 	}
 	s.thresholds = thresholds(s.models, s.rule.UsesB()) // see tuneThresholds
@@ -85,9 +90,15 @@ func (s *setup) outcome(sum metrics.Summary) Outcome {
 			*values = spread(*values, s.alone, len(s.spec.Models), math.NaN())
 		}
 		sum.TokenShare = spread(sum.TokenShare, s.alone, len(s.spec.Models), 0)
+		steps := make([]int64, len(s.spec.Models))
+		if len(sum.Steps) == 1 {
+			steps[s.alone] = sum.Steps[0]
+		}
+		sum.Steps = steps
 	}
 	sum.CountGPUs(gpusOf(s.models))
-	return Outcome{Status: StatusOK, Summary: sum, Large: large}
+	nan := math.NaN()
+	return Outcome{Status: StatusOK, Summary: sum, Large: large, OverheadUs: metrics.Quantiles{Mean: nan, P50: nan, P95: nan, P99: nan}}
 }
 
 // gpusOf counts the GPUs that the models take, shared ones once.
@@ -141,7 +152,9 @@ func (s *Spec) large() (int, error) {
 	large, longest := 0, int64(0)
 	for i := range s.Models {
 		t, err := s.Models[i].StepTime()
-		if err != nil {
+		if untimed := (*untimedError)(nil); errors.As(err, &untimed) {
+			return s.Routing.Large, nil
+		} else if err != nil {
 			return 0, err
 		}
 		if ns := t.Ns(1, 1, s.Workload.context()); ns >= longest {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
-	"github.com/tokenrouter/tokenrouter/scheduler"
 	"github.com/tokenrouter/tokenrouter/sim"
 )
 
@@ -64,13 +63,8 @@ func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
 
 // boundDelays lets each model wait for B as long as it takes itself.
 func (s *setup) boundDelays(config *sim.Config) {
-	steps := s.spec.Scheduler.MaxDelaySteps
-	if _, waits := s.rule.(scheduler.Delayed); !waits || steps == 0 {
-		return
-	}
 	for i := range config.Models {
-		step := s.times[i].Ns(1, 1, s.spec.Workload.context())
-		config.Models[i].Rule = scheduler.Delayed{MaxDelayNs: ns(steps * float64(step))}
+		config.Models[i].Rule = s.delayed(s.times[i].Ns(1, 1, s.spec.Workload.context()))
 	}
 }
 

@@ -19,9 +19,9 @@ type Figure struct {
 var quantileNames = []string{"mean", "p50", "p95", "p99"}
 
 // Figures lists what every run of an experiment with these models shows, in
-// the order of the values in a Record.
-// classes names the classes of requests where there are several.
-func Figures(models, classes []string) []Figure {
+// the order of the values in a Record. classes names the classes of requests
+// where there are several; measured adds what only places in real time show.
+func Figures(models, classes []string, measured bool) []Figure {
 	var out []Figure
 	add := func(name, column string) { out = append(out, Figure{name, column}) }
 	perModel := func(name string) {
@@ -62,8 +62,35 @@ func Figures(models, classes []string) []Figure {
 			of(name)
 		}
 	}
+	if measured {
+		add("overhead_us.p50", "overhead_p50_us")
+		add("overhead_us.p99", "overhead_p99_us")
+		for _, m := range models {
+			add("mean_step_ms."+m, "mean_step_"+m+"_ms")
+		}
+	}
 	return out
 }
+
+// measuredValues lists the values of what plans with places in real time show
+// beside what all do.
+func measuredValues(o *Outcome, models int) []float64 {
+	out := []float64{o.OverheadUs.P50, o.OverheadUs.P99}
+	for m := range models {
+		stepMs := math.NaN()
+		if m < len(o.Summary.Steps) && o.Summary.Steps[m] > 0 {
+			stepMs = 1e3 * at(o.Summary.Utilisation, m) * o.Summary.WindowS / float64(o.Summary.Steps[m])
+		}
+		out = append(out, stepMs)
+	}
+	return out
+}
+
+// Figures lists what the cells of the plan show.
+func (p *Plan) Figures() []Figure { return Figures(p.ModelNames(), p.Classes(), p.Measures()) }
+
+// otherFigures counts what they would show if they were measured, or were not.
+func (p *Plan) otherFigures() int { return len(Figures(p.ModelNames(), p.Classes(), !p.Measures())) }
 
 // figureValues lists the values of a summary in the order of Figures; NaN is
 // what was not observed. large is the model whose share of tokens is given.

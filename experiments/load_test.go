@@ -107,6 +107,7 @@ max_running = 8
 chunk_tokens = 16
 block_tokens = 16
 eager_ms = 20.0
+colocation_factor = 1.5
 [models.roofline]
 gpu = "h200"
 config = "qwen3-8b"
@@ -186,6 +187,13 @@ lockstep = 188.0
 official = 134.9
 std-serving = 100.0
 query-level = 100.0
+[models.cpu]
+model = "toy:qwen3"
+threads = 1
+kv_tokens = 100
+[measure]
+duration_s = 5.0
+warmup_s = 1.0
 `
 
 // lineOf finds where every gives a value to the key at path.

@@ -65,10 +65,18 @@ func (m *Model) stepTime(eager bool) (steptime.StepTime, error) {
 		return t, nil
 	}
 	if m.Prices == nil {
-		return nil, fmt.Errorf("models.%s lacks its step times", m.Name)
+		return nil, &untimedError{m.Name}
 	}
 	_, t := m.Prices.variant(eager)
 	return t, nil
+}
+
+// untimedError is about a model that can be run but says nothing of its step
+// times.
+type untimedError struct{ model string }
+
+func (e *untimedError) Error() string {
+	return "how long steps of " + e.model + " take is not known: `tokenrouter validate` measures it, or give it a profile, a roofline or step_ms"
 }
 
 // shippedPrices are those of the profiles that come with the program.

@@ -26,6 +26,10 @@ type Outcome struct {
 	Summary metrics.Summary // if the status is ok
 	Large   int             // index of the model whose share of tokens counts as large
 
+	// OverheadUs is what lies between the end of one step and the start of the
+	// next, microseconds: scheduler and hand-off. NaN unless it was measured.
+	OverheadUs metrics.Quantiles
+
 	Warnings []Warning // if the status is ok
 }
 
@@ -46,10 +50,14 @@ type Record struct {
 	Warnings []Warning
 }
 
-func newRecord(o Outcome, models, classes int) Record {
+// newRecord lays the figures out as Figures names them.
+func newRecord(o Outcome, models, classes int, measured bool) Record {
 	r := Record{Status: o.Status, Reason: o.Reason}
 	if o.Status == StatusOK {
 		r.Values, r.Warnings = figureValues(&o.Summary, models, classes, o.Large), o.Warnings
+		if measured {
+			r.Values = append(r.Values, measuredValues(&o, models)...)
+		}
 	}
 	return r
 }
@@ -97,6 +105,9 @@ func (r *Results) JSON(i int) []byte {
 		dst = append(dst, "null"...)
 	} else {
 		dst = strconv.AppendUint(dst, c.Seed, 10)
+	}
+	if IsReal(c.On) {
+		dst = append(dst, `,"measured":true`...) // another run finds other figures
 	}
 	dst = appendString(append(dst, `,"status":`...), string(record.Status))
 	if record.Reason != "" {

@@ -35,6 +35,7 @@ func resolve(s settings, models []string, f *files) (*Spec, []problem) {
 	if f := get[float64](s, "colocation.factor"); f > 0 && f < 1 {
 		fail("colocation.factor", "1 is no slow-down", "must be 0, which derives it, or at least 1, got %s", formatFloat(f))
 	}
+	cpu := checkMeasure(s, models, f, fail)
 	if len(found) == 0 {
 		checkRouting(s, models, w, fail)
 	}
@@ -43,7 +44,7 @@ func resolve(s settings, models []string, f *files) (*Spec, []problem) {
 	}
 	spec := build(s, models, w)
 	for i := range spec.Models {
-		spec.Models[i].Prices = prices[i]
+		spec.Models[i].Prices, spec.Models[i].CPU = prices[i], cpu[i]
 	}
 	checkQuantum(spec, fail)
 	return spec, found
@@ -61,6 +62,8 @@ func checkModel(s settings, model string, w *Workload, fail failFunc) {
 		}
 	}
 	switch {
+	case len(given) == 0 && s[at+"cpu.model"] != nil:
+		// It can be run, or measured; what needs its step times says so.
 	case len(given) == 0:
 		fail("models."+model, "give a profile, step_ms = { base = 4.0, per_request = 0.05 } or "+
 			`roofline = { gpu = "h200", config = "qwen3-8b" }`, "lacks its step times")
@@ -145,7 +148,9 @@ func checkQuantum(spec *Spec, fail failFunc) {
 	}
 	for i := range spec.Models {
 		t, err := spec.Models[i].StepTime()
-		if err != nil {
+		if untimed := (*untimedError)(nil); errors.As(err, &untimed) {
+			continue
+		} else if err != nil {
 			fail("models."+spec.Models[i].Name, "", "%v", err)
 			continue
 		}

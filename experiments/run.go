@@ -93,7 +93,7 @@ type run struct {
 func (r *run) open() error {
 	if r.options.Out != "" {
 		var err error
-		if r.store, err = openStore(r.options.Out, r.plan.Name, r.options.Build, len(Figures(r.models, r.plan.Classes()))); err != nil {
+		if r.store, err = openStore(r.options.Out, r.plan.Name, r.options.Build, len(r.plan.Figures()), r.plan.otherFigures()); err != nil {
 			return err
 		}
 		path := filepath.Join(r.options.Out, RunLog)
@@ -122,19 +122,36 @@ func (r *run) open() error {
 	return nil
 }
 
-// evaluate runs what is left to do. When ctx ends it returns at once; cells
-// in flight are lost.
+// evaluate runs what is left to do: first what is virtual, several at once, then
+// what is measured, one after the other, since whatever ran beside it would be
+// measured too. When ctx ends it returns at once; cells in flight are lost.
 func (r *run) evaluate(ctx context.Context) error {
 	workers := r.options.Workers
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
+	var virtual, measured []job
+	for _, j := range r.todo {
+		if IsReal(j.cell.On) {
+			measured = append(measured, j)
+		} else {
+			virtual = append(virtual, j)
+		}
+	}
+	if err := r.work(ctx, virtual, workers); err != nil {
+		return err
+	}
+	return r.work(ctx, measured, 1)
+}
+
+// work evaluates jobs, so many at once.
+func (r *run) work(ctx context.Context, todo []job, workers int) error {
 	jobs := make(chan job)
 	answers := make(chan answer, workers)
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	var pool sync.WaitGroup
-	for range min(workers, len(r.todo)) {
+	for range min(workers, len(todo)) {
 		pool.Go(func() {
 			for j := range jobs {
 				a := r.one(inner, j)
@@ -148,7 +165,7 @@ func (r *run) evaluate(ctx context.Context) error {
 	}
 	go func() {
 		defer close(jobs)
-		for _, j := range r.todo {
+		for _, j := range todo {
 			select {
 			case jobs <- j:
 			case <-inner.Done():
@@ -156,11 +173,11 @@ func (r *run) evaluate(ctx context.Context) error {
 			}
 		}
 	}()
-	return r.collect(ctx, answers)
+	return r.collect(ctx, answers, len(todo))
 }
 
-func (r *run) collect(ctx context.Context, answers <-chan answer) error {
-	for len(r.records) < len(r.keys) {
+func (r *run) collect(ctx context.Context, answers <-chan answer, todo int) error {
+	for range todo {
 		r.progress()
 		select {
 		case a := <-answers:
@@ -217,13 +234,13 @@ func (r *run) one(ctx context.Context, j job) (a answer) {
 			a.stack = "\n" + string(debug.Stack())
 		}
 	}()
-	a.record = newRecord(r.options.Evaluate(ctx, j.cell), len(r.models), len(r.plan.Classes()))
+	a.record = newRecord(r.options.Evaluate(ctx, j.cell), len(r.models), len(r.plan.Classes()), r.plan.Measures())
 	return a
 }
 
 func (r *run) results() *Results {
 	out := &Results{
-		Plan: r.plan, Version: r.options.Version, Figures: Figures(r.models, r.plan.Classes()),
+		Plan: r.plan, Version: r.options.Version, Figures: r.plan.Figures(),
 		Reused: r.reused, Ran: len(r.keys) - r.reused,
 	}
 	for _, c := range r.plan.Cells {

@@ -18,6 +18,7 @@ type Spec struct {
 	Workload  Workload
 	Scheduler Scheduler
 	DTMC      DTMC
+	Measure   Measure
 
 	ColocationFactor float64 // by which steps of models that share a GPU stretch; 0: see Sharing
 	Official         Official
@@ -25,14 +26,16 @@ type Spec struct {
 	QueryLargeShare  float64
 }
 
-// Model is one model of an experiment. Exactly one of Profile, Roofline and
-// StepMs says how long its steps take.
+// Model is one model of an experiment. One of Profile, Roofline and StepMs says
+// how long its steps take; none need do so for a model that runs on this machine.
 type Model struct {
 	Name        string
 	Profile     string             // a shipped one, or a file as the experiment names it
 	Roofline    *steptime.Roofline // the same
 	StepMs      *StepMs
+	CPU         *CPUModel // nil: it does not run on this machine
 	GPUs        []int
+	Stretch     float64 // by which its steps stretch beside a model on the same GPU; 0: see Sharing
 	B           Threshold
 	KVTokens    int
 	MaxRunning  int
@@ -112,6 +115,7 @@ func build(s settings, models []string, w *Workload) *Spec {
 			QueueLimit:  get[int](s, "scheduler.queue_limit"),
 			PrefixReuse: get[bool](s, "scheduler.prefix_reuse"),
 		},
+		Measure:          Measure{get[float64](s, "measure.duration_s"), get[float64](s, "measure.warmup_s")},
 		DTMC:             DTMC{QuantumMs: get[float64](s, "dtmc.quantum_ms")},
 		ColocationFactor: get[float64](s, "colocation.factor"),
 		Official:         Official{Visits: get[string](s, "official.visits")},
@@ -159,6 +163,7 @@ func buildModel(s settings, name string) Model {
 		Name:        name,
 		Profile:     get[string](s, at+"profile"),
 		GPUs:        get[[]int](s, at+"gpus"),
+		Stretch:     get[float64](s, at+"colocation_factor"),
 		B:           get[Threshold](s, at+"B"),
 		KVTokens:    get[int](s, at+"kv_tokens"),
 		MaxRunning:  get[int](s, at+"max_running"),

@@ -29,8 +29,11 @@ type store struct {
 	path string
 	head storeHead
 	size int // figures of a record
-	file *os.File
-	done map[string]Record
+	// otherSize is that of a record of the same experiment with places in real
+	// time where this has none, or without.
+	otherSize int
+	file      *os.File
+	done      map[string]Record
 }
 
 // storeHead is the first line: to whom the others belong.
@@ -58,14 +61,14 @@ func (e *OccupiedError) Error() string {
 
 // openStore reads what an earlier run left in folder out, which is made if
 // missing. Evaluations by another build of the program are not taken over.
-func openStore(out, experiment, build string, figures int) (*store, error) {
+func openStore(out, experiment, build string, figures, otherFigures int) (*store, error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder for results: %w", err)
 	}
 	s := &store{
 		path: filepath.Join(out, finishedFile),
 		head: storeHead{formatVersion, experiment, build},
-		size: figures,
+		size: figures, otherSize: otherFigures,
 		done: map[string]Record{},
 	}
 	old, err := os.ReadFile(s.path)
@@ -105,21 +108,22 @@ func (s *store) take(old []byte) (whole int, err error) {
 	for len(rest) > 0 {
 		line, after, found := bytes.Cut(rest, []byte("\n"))
 		var l storeLine
-		if !found || json.Unmarshal(line, &l) != nil || !l.whole(s.size) {
+		if !found || json.Unmarshal(line, &l) != nil || !l.whole(s.size, s.otherSize) {
 			break
 		}
-		s.done[l.Key] = l.record()
+		s.done[l.Key] = l.record(s.size)
 		whole += len(line) + 1
 		rest = after
 	}
 	return whole, nil
 }
 
-// whole reports whether the line holds what add writes.
-func (l *storeLine) whole(figures int) bool {
+// whole reports whether the line holds what add writes. The figures of places in
+// real time come last, so a plan that gains or loses such places keeps the rest.
+func (l *storeLine) whole(figures, otherFigures int) bool {
 	switch l.Status {
 	case StatusOK:
-		return l.Key != "" && len(l.Values) == figures
+		return l.Key != "" && (len(l.Values) == figures || len(l.Values) == otherFigures)
 	case StatusNotApplicable:
 		return l.Key != "" && len(l.Values) == 0
 	}
@@ -197,13 +201,17 @@ func newStoreLine(key string, r Record) storeLine {
 	return l
 }
 
-func (l storeLine) record() Record {
+// record is the line's record with that many figures, unless it has none.
+func (l storeLine) record(figures int) Record {
 	r := Record{Status: l.Status, Reason: l.Reason, Warnings: l.Warnings}
-	for _, x := range l.Values {
-		if x == nil {
+	if l.Status != StatusOK {
+		return r
+	}
+	for i := range figures {
+		if i >= len(l.Values) || l.Values[i] == nil {
 			r.Values = append(r.Values, math.NaN())
 		} else {
-			r.Values = append(r.Values, *x)
+			r.Values = append(r.Values, *l.Values[i])
 		}
 	}
 	return r

@@ -20,7 +20,7 @@ var someRecords = map[string]Record{
 
 func openTestStore(t *testing.T, out string) *store {
 	t.Helper()
-	s, err := openStore(out, "x", "build", 5)
+	s, err := openStore(out, "x", "build", 5, 8)
 	if err != nil {
 		t.Fatal(err)
 	}

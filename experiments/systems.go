@@ -86,10 +86,12 @@ func (s *setup) compose(c Cell) error {
 
 // compileTimes compiles the models' step times in the system's variant.
 func (s *setup) compileTimes() error {
+	s.times = nil
 	for i := range s.models {
 		m := s.models[i]
 		t, err := m.stepTime(s.eager)
 		if err != nil {
+			s.times = nil
 			return err
 		}
 		if floor := ns(m.EagerMs * 1e6); s.eager && floor > 0 {

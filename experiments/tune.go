@@ -69,6 +69,9 @@ func (s *setup) tuneThresholds(p *Point) error {
 	if !s.rule.UsesB() || !slices.ContainsFunc(s.models, isTuned) {
 		return nil
 	}
+	if s.times == nil {
+		return &untimedError{s.models[0].Name}
+	}
 	p.tuning.once.Do(func() {
 		p.tuning.err = errors.New("the search for the best B broke") // unless it comes back
 		p.tuning.models, p.tuning.err = s.tuned()

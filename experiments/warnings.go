@@ -13,7 +13,7 @@ import (
 // Warning is something to know about a figure that was found all the same: how
 // many of a model's steps it concerns, and what about them.
 type Warning struct {
-	Model string  `json:"model"`
+	Model string  `json:"model"` // "" where it concerns them all
 	Share float64 `json:"share"` // of the model's steps; 0 where the text says which
 	About string  `json:"about"`
 }
@@ -21,7 +21,10 @@ type Warning struct {
 func (w Warning) String() string { return w.text("") }
 
 func (w Warning) text(most string) string {
-	s := "models." + w.Model + ": "
+	s := ""
+	if w.Model != "" {
+		s = "models." + w.Model + ": "
+	}
 	if w.Share > 0 {
 		s += most + percentText(w.Share) + " "
 	}

@@ -364,6 +364,7 @@ type readFile struct {
 	trace   *workload.Trace
 	lengths workload.Lengths
 	prices  *Prices
+	cpu     *CPUModel
 	digest  string
 	err     error
 }

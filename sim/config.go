@@ -76,21 +76,16 @@ type Source interface {
 	Sample(v *algorithms.View)
 }
 
-// Kind is a kind of workload.
-type Kind uint8
+// Kind is a kind of workload: package workload says what each does. In a Steady
+// one each request counts, for step times and KV, with prompt + output/2 tokens
+// of context, as in the Markov chain.
+type Kind = workload.Kind
 
 const (
-	// Steady keeps Users requests that never end and all arrive at time 0.
-	// For step times and KV each counts with prompt + output/2
-	// tokens of context, as in the Markov chain.
-	Steady Kind = iota
-	// Closed has Users users who each send the next request when the last
-	// one has ended.
-	Closed
-	// Listed sends the requests of a list.
-	Listed
-	// Open sends requests at times that do not depend on how the others fare.
-	Open
+	Steady = workload.Steady
+	Closed = workload.Closed
+	Listed = workload.Listed
+	Open   = workload.Open
 )
 
 // Workload says which requests arrive when. A run ends at DurationNs, or when

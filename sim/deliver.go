@@ -113,7 +113,7 @@ func (w *world) firstArrivals() {
 			r := &w.cfg.Workload.List[i]
 			id := scheduler.RequestID(i + 1)
 			w.clock.set(r.Home, outside, scheduler.Event{Kind: scheduler.Arrived, AtNs: r.ArrivalNs,
-				Arrival: w.load.arrival(id, w.load.request(id))})
+				Arrival: w.load.arrival(id, w.load.of.Request(i+1))})
 		}
 	case Open:
 		w.announce()

@@ -1,9 +1,6 @@
 package sim
 
 import (
-	"math"
-
-	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/internal/metrics"
 	"github.com/tokenrouter/tokenrouter/internal/workload"
 	"github.com/tokenrouter/tokenrouter/scheduler"
@@ -20,17 +17,10 @@ type record struct {
 
 var eosIDs = []scheduler.Token{workload.EOS}
 
-// purposeQuery is that of the simulator's own draw. It lies among those of
-// package workload.
-const purposeQuery algorithms.Purpose = 0x5105
-
-// load turns a workload into arrivals. Which request comes next depends on
-// nothing but the user and how many came before, so it is the same request
-// under every rule and threshold.
+// load keeps a record of each request of a workload.
 type load struct {
 	work   *Workload
-	seed   uint64
-	mix    *workload.Mix
+	of     workload.Load
 	stream *workload.Stream // Open
 	coming workload.Request // Open: the next to arrive
 
@@ -43,15 +33,27 @@ type load struct {
 }
 
 func newLoad(work *Workload, seed uint64) load {
-	l := load{work: work, seed: seed, mix: work.Mix, keep: 1024}
-	if l.mix == nil {
-		l.mix = workload.Single(workload.Lengths{
-			Prompt: workload.Uniform(work.PromptMin, work.PromptMax),
-			Output: workload.Uniform(work.OutputMin, work.OutputMax),
+	l := load{work: work, of: work.Load(seed), keep: 1024}
+	if work.Kind == Open {
+		l.stream = l.of.Stream()
+	}
+	return l
+}
+
+// Load says which requests the workload sends.
+func (w *Workload) Load(seed uint64) workload.Load {
+	l := workload.Load{Kind: w.Kind, Seed: seed, Users: w.Users, Limit: w.Requests,
+		Prompt: (w.PromptMin + w.PromptMax) / 2, Arrivals: &w.Arrivals, Mix: w.Mix}
+	if l.Mix == nil {
+		l.Mix = workload.Single(workload.Lengths{
+			Prompt: workload.Uniform(w.PromptMin, w.PromptMax),
+			Output: workload.Uniform(w.OutputMin, w.OutputMax),
 		})
 	}
-	if work.Kind == Open {
-		l.stream = workload.NewStream(&work.Arrivals, l.mix, seed, work.Requests)
+	for i := range w.List {
+		r := &w.List[i]
+		l.List = append(l.List, workload.Request{ArrivalNs: r.ArrivalNs, Seed: r.Seed, Class: r.Class,
+			Prompt: r.PromptTokens, Output: r.OutputTokens, Shared: r.Shared, SharedSeed: r.SharedSeed})
 	}
 	return l
 }
@@ -59,51 +61,27 @@ func newLoad(work *Workload, seed uint64) load {
 // limits lists what the classes are promised.
 func (l *load) limits() []metrics.Limits {
 	var out []metrics.Limits
-	for _, c := range l.mix.Classes {
+	for _, c := range l.of.Mix.Classes {
 		out = append(out, metrics.Limits(c.Limits))
 	}
 	return out
 }
 
-// id of a user's request: users take turns in the numbering, so that ids do
-// not depend on who ends first.
-func (l *load) id(user, turn int) scheduler.RequestID {
-	return scheduler.RequestID(turn*l.work.Users + user + 1)
-}
-
 // next returns the arrival of a user's request at an instant, or false if there
 // is none.
 func (l *load) next(user, turn int, atNs int64) (*scheduler.Arrival, bool) {
-	id := l.id(user, turn)
-	if l.work.Requests > 0 && int(id) > l.work.Requests {
+	number, ok := l.of.Next(user, turn)
+	if !ok {
 		return nil, false
 	}
-	r := l.request(id)
+	id := scheduler.RequestID(number)
+	r := l.of.Request(number)
 	r.ArrivalNs = atNs
 	a := l.arrival(id, r)
-	if l.work.Kind == Closed {
-		a.MaxTokens = l.mix.Classes[r.Class].Lengths.Output.Max
-	}
+	a.MaxTokens = l.of.MaxTokens(&r)
 	rec := l.record(id)
 	rec.user, rec.turn = int32(user), int32(turn)
 	return a, true
-}
-
-// request is the one of that id, but for its arrival.
-func (l *load) request(id scheduler.RequestID) workload.Request {
-	switch l.work.Kind {
-	case Listed:
-		r := &l.work.List[id-1]
-		return workload.Request{ArrivalNs: r.ArrivalNs, Seed: r.Seed, Class: r.Class,
-			Prompt: r.PromptTokens, Output: r.OutputTokens, Shared: r.Shared, SharedSeed: r.SharedSeed}
-	case Open:
-		return workload.RequestAt(&l.work.Arrivals, l.mix, l.seed, int(id)-1)
-	}
-	r := l.mix.Request(int(id)-1, l.seed)
-	if l.work.Kind == Steady {
-		r.Prompt, r.Output = (l.work.PromptMin+l.work.PromptMax)/2, math.MaxInt/4
-	}
-	return r
 }
 
 // arrival opens a request's record. What it returns may come back by recycle.
@@ -145,7 +123,7 @@ func (l *load) last(id scheduler.RequestID) int {
 	if int(id) > l.base {
 		return l.record(id).last
 	}
-	r := l.request(id)
+	r := l.of.Request(int(id))
 	return r.Prompt + r.Output - 1
 }
 

@@ -111,7 +111,7 @@ func newWorld(cfg Config) (*world, error) {
 	w.rec = metrics.NewRecorder(len(cfg.Models), cfg.Workload.WarmupNs)
 	w.load = newLoad(&w.cfg.Workload, cfg.Seed)
 	w.rec.SetClasses(w.load.limits())
-	w.ofClass = make([]int, len(w.load.mix.Classes))
+	w.ofClass = make([]int, len(w.load.of.Mix.Classes))
 	return w, w.addNodes()
 }
 
@@ -157,13 +157,7 @@ func (w *world) home(seed uint64) int {
 	if w.cfg.QueryShare == nil {
 		return w.cfg.Workload.Home
 	}
-	u := algorithms.Draw(seed, 0, purposeQuery)
-	for m, share := range w.cfg.QueryShare {
-		if u -= share; u < 0 {
-			return m
-		}
-	}
-	return len(w.cfg.QueryShare) - 1
+	return workload.QueryModel(seed, w.cfg.QueryShare)
 }
 
 // run plays instants until the workload or its duration ends.

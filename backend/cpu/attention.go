@@ -2,47 +2,6 @@ package cpu
 
 import "github.com/tokenrouter/tokenrouter/backend/cpu/kernel"
 
-// cache is the pool of KV blocks:
-// [layer][block][K, V][KV head][position in the block][dimension of a head].
-// A head's keys in a block are thus a matrix of their own.
-type cache struct {
-	data        []float32
-	blocks      int
-	blockTokens int
-	kvHeads     int
-	headDim     int
-}
-
-func newCache(s *shape, blocks, blockTokens int) cache {
-	c := cache{blocks: blocks, blockTokens: blockTokens, kvHeads: s.kvHeads, headDim: s.headDim}
-	c.data = make([]float32, s.layers*blocks*c.blockSize())
-	preferHugePages(c.data)
-	return c
-}
-
-func (c *cache) headSize() int  { return c.blockTokens * c.headDim }
-func (c *cache) blockSize() int { return 2 * c.kvHeads * c.headSize() }
-
-func (c *cache) bytesPerToken() int64 {
-	return 4 * int64(len(c.data)) / int64(c.blocks) / int64(c.blockTokens)
-}
-
-// of returns the keys and the values of one head in a block, [position][dimension].
-func (c *cache) of(layer int, block int32, head int) (keys, values []float32) {
-	size := c.headSize()
-	at := (layer*c.blocks+int(block))*c.blockSize() + head*size
-	keys = c.data[at : at+size]
-	at += c.kvHeads * size
-	return keys, c.data[at : at+size]
-}
-
-// at returns where the key and the value of a position are.
-func (c *cache) at(layer int, block int32, head, slot int) (key, value []float32) {
-	keys, values := c.of(layer, block, head)
-	from, to := slot*c.headDim, (slot+1)*c.headDim
-	return keys[from:to], values[from:to]
-}
-
 // A tile is a part of attention's work: a few rows of one sequence that follow
 // each other, and a few KV heads. Rows share what they read from the cache, and
 // the heads' parts of a block lie side by side, which memory likes.

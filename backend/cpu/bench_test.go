@@ -14,17 +14,19 @@ import (
 
 // benchModel has Qwen3-0.6B's layers, fewer of them, and a smaller vocabulary:
 // 387 MB of bf16, more than any cache that it could be measured in.
-var benchModel = sync.OnceValue(func() *model.Model {
+var benchModel = sync.OnceValue(func() *model.Model { return makeBenchModel(1) })
+
+func makeBenchModel(seed uint64) *model.Model {
 	c := model.Toy("qwen3")
 	c.Name = "qwen3-0.6b-like"
 	c.Layers, c.Hidden, c.Intermediate, c.Vocab = 10, 1024, 3072, 32768
 	c.Heads, c.KVHeads, c.HeadDim, c.MaxPositions = 16, 8, 128, 40960
-	m, err := model.Random(c, model.BF16, 1)
+	m, err := model.Random(c, model.BF16, seed)
 	if err != nil {
 		panic(err)
 	}
 	return m
-})
+}
 
 // readThrough reads all weights of a step on so many threads, as fast as the
 // kernels' plain loads can: the bandwidth that a step is held against.
@@ -49,7 +51,7 @@ func readThrough(m *model.Model, threads int) time.Duration {
 // Minima are compared, since other programs on the machine only ever add time.
 func BenchmarkStep(b *testing.B) {
 	for _, threads := range []int{1, 2} {
-		for _, context := range []int{64, 1024, 4096} {
+		for _, context := range []int{64, 256, 1024, 4096} {
 			b.Run(fmt.Sprintf("threads=%d/context=%d", threads, context), func(b *testing.B) {
 				const blockTokens = 16
 				perRequest := context/blockTokens + 1
@@ -106,6 +108,46 @@ func BenchmarkPrefill(b *testing.B) {
 				b.ReportMetric(0, "ns/op")
 			})
 		}
+	}
+}
+
+// BenchmarkTwoEngines compares a step of one engine alone with one while another
+// engine steps, too. With a thread each they share memory; with two each, on a
+// machine of two processors, every step also has half the processors.
+func BenchmarkTwoEngines(b *testing.B) {
+	models := [2]*model.Model{benchModel(), makeBenchModel(2)} // one would be read from the cache for the other
+	for _, threads := range []int{1, 2} {
+		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
+			const context, blockTokens, steps = 64, 16, 8
+			var engines [2]*Engine
+			for i := range engines {
+				engines[i] = newEngine(b, models[i], Options{Threads: threads, Blocks: 8, BlockTokens: blockTokens})
+			}
+			run := func(e *Engine) {
+				step, results := decode(1, context, 5), make([]backend.Result, 1)
+				for range steps {
+					if err := e.Forward(&step, results); err != nil {
+						b.Error(err)
+					}
+				}
+			}
+			alone, both := time.Hour, time.Hour
+			for b.Loop() {
+				start := time.Now()
+				run(engines[0])
+				alone = min(alone, time.Since(start))
+				start = time.Now()
+				var wait sync.WaitGroup
+				for _, e := range engines {
+					wait.Go(func() { run(e) })
+				}
+				wait.Wait()
+				both = min(both, time.Since(start))
+			}
+			b.ReportMetric(float64(alone.Nanoseconds())/1e6/steps, "alone-ms")
+			b.ReportMetric(float64(both)/float64(alone), "both/alone")
+			b.ReportMetric(0, "ns/op")
+		})
 	}
 }
 

@@ -38,6 +38,7 @@ const (
 	threadsMax = 1 << 10
 	rowsMax    = 1 << 16
 	tokensMax  = 1 << 31
+	kvBytesMax = 1 << 40
 )
 
 // fill replaces zero values by defaults and refuses what makes no sense.
@@ -69,6 +70,9 @@ func (o *Options) fill(m *model.Model) error {
 	}
 	if o.Blocks > tokensMax/o.BlockTokens {
 		return fmt.Errorf("cpu: %d blocks of %d tokens are more than %d tokens of KV for %s", o.Blocks, o.BlockTokens, tokensMax, o.Name)
+	}
+	if perToken := kvBytes(m); int64(o.Blocks*o.BlockTokens) > kvBytesMax/perToken {
+		return fmt.Errorf("cpu: %d blocks of %d tokens of %d bytes of KV are too much memory for %s", o.Blocks, o.BlockTokens, perToken, o.Name)
 	}
 	most := min(m.Config.MaxPositions, o.Blocks*o.BlockTokens)
 	if o.MaxContext == 0 {
@@ -143,7 +147,7 @@ func New(m *model.Model, o Options) (*Engine, error) {
 		Blocks:      o.Blocks,
 		Signals:     algorithms.NeedEntropy | algorithms.NeedMaxProb | algorithms.NeedTopK,
 		WeightBytes: m.WeightBytes(),
-		KVBytes:     e.cache.bytesPerToken(),
+		KVBytes:     kvBytes(m),
 	}
 	if !m.Config.TiedEmbeddings { // then a step reads single rows of the embedding
 		e.info.WeightBytes -= m.Embed.Bytes()

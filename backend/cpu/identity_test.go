@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/tokenrouter/tokenrouter/backend"
@@ -116,7 +117,7 @@ func TestSameBitsInAnySchedule(t *testing.T) {
 					s.blocks = append(s.blocks, int32(b))
 				}
 			}
-			for range rapid.IntRange(1, 8).Draw(r, "steps") {
+			for range rapid.IntRange(1, 12).Draw(r, "steps") {
 				randomStep(r, e, stories)
 			}
 		}))
@@ -160,4 +161,32 @@ func randomStep(r *rapid.T, e *Engine, stories []*story) {
 		s.check(r, &got[0], n)
 		got = got[1:]
 	}
+}
+
+// TestSameBitsBesideAnotherEngine runs three engines on one model at the same
+// time, with more threads than processors.
+func TestSameBitsBesideAnotherEngine(t *testing.T) {
+	c := &toys[3]
+	m := c.model(t)
+	tokens := drawTokens(8, 30, m.Config.Vocab)
+	want := alone(t, m, tokens, backend.Sequence{Logprobs: -1})
+	var wait sync.WaitGroup
+	for range 3 {
+		e := newEngine(t, m, Options{Threads: 2, Blocks: 4, BlockTokens: 8})
+		wait.Go(func() {
+			for i := range tokens {
+				s := backend.Sequence{Tokens: tokens[i : i+1], Start: i, Blocks: []int32{2, 0, 3, 1}, Samples: true, Logprobs: -1}
+				results := make([]backend.Result, 1)
+				step := &backend.Step{Sequences: []backend.Sequence{s}, Needs: e.Info().Signals, TopK: 3}
+				if err := e.Forward(step, results); err != nil {
+					t.Error(err)
+					return
+				}
+				if got := outcomes(e, results); !got[0].equal(&want[i]) {
+					t.Errorf("position %d differs", i+1)
+				}
+			}
+		})
+	}
+	wait.Wait()
 }

@@ -1,7 +1,10 @@
 package cpu
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -20,12 +23,20 @@ func TestSmolLM2(t *testing.T) {
 		t.Skipf("%s is not set to a folder made by testdata/smollm2.py", smollm2)
 	}
 	var reference struct {
+		SHA256  string
 		Answers []struct {
 			User        string
 			IDs, Tokens []backend.Token
 		}
 	}
 	readJSON(t, "testdata/smollm2.json", &reference)
+	weights, err := os.ReadFile(filepath.Join(dir, "model.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprintf("%x", sha256.Sum256(weights)); got != reference.SHA256 {
+		t.Fatalf("the tokens are those of other weights: %s has %s, want %s", dir, got, reference.SHA256)
+	}
 	const blocksEach = 12 // 192 positions
 	e := newEngine(t, openModel(t, dir), Options{Blocks: blocksEach * len(reference.Answers)})
 	step := &backend.Step{Sequences: make([]backend.Sequence, len(reference.Answers))}

@@ -22,6 +22,7 @@ func TestOptionsRefused(t *testing.T) {
 		{Options{Blocks: 1, BlockTokens: -1}, "BlockTokens"},
 		{Options{Blocks: 1, MaxRows: 1 << 20}, "MaxRows"},
 		{Options{Blocks: 1 << 30, BlockTokens: 1 << 30}, "tokens of KV"},
+		{Options{Blocks: 1 << 31, BlockTokens: 1}, "are too much memory for qwen3"},
 		{Options{Blocks: 2, BlockTokens: 8, MaxContext: 17}, "MaxContext of the engine for qwen3 is 17; want 1 to 16"},
 		{Options{Blocks: 1, BlockTokens: 8192, MaxContext: 4097}, "want 1 to 4096, the smaller of its max_position_embeddings, 4096"},
 	} {

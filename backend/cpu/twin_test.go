@@ -164,3 +164,28 @@ func TestAgreesWithTwin(t *testing.T) {
 		})
 	}
 }
+
+// TestAgreesWithTwinFarOut goes to a context of a hundred blocks, where the
+// rotary embedding has turned many times and each lane of the softmax has summed
+// many scores.
+func TestAgreesWithTwinFarOut(t *testing.T) {
+	c := toys[0]
+	config := model.Toy(c.family)
+	config.Layers, config.Vocab = 1, 32
+	m, err := model.Random(config, model.F32, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const length = 700
+	e := newEngine(t, m, Options{Threads: 2, Blocks: 100, BlockTokens: 7})
+	tokens := drawTokens(7, length, config.Vocab)
+	want := twin(m, tokens)
+	s := backend.Sequence{Tokens: tokens, Samples: true}
+	for b := range e.Info().Blocks {
+		s.Blocks = append(s.Blocks, int32(b*37%e.Info().Blocks))
+	}
+	forward(t, e, s)
+	if off := apart(e.logits[:e.vocab], want[length-1]); !(off < 1e-5) {
+		t.Errorf("logits are %.2g apart", off)
+	}
+}

@@ -18,6 +18,7 @@ type clientWord struct {
 	reason  scheduler.Reason
 	cause   error  // of an end that is not the request's own; nil otherwise
 	detail  string // beside cause
+	cached  int    // wrote: see Stream.Cached
 }
 
 type clientKind uint8
@@ -58,7 +59,11 @@ func (s *subserver) clientLoop() {
 func (s *subserver) hear(sessions map[scheduler.RequestID]*session, w *clientWord) {
 	if w.kind == submitted {
 		sessions[w.id] = s.admit(w)
-		return
+		if !w.stream.gone.Load() {
+			return
+		}
+		// The client was gone before it came, and that word may have come first.
+		w = &clientWord{kind: canceled, id: w.id}
 	}
 	c, known := sessions[w.id]
 	switch {
@@ -70,14 +75,14 @@ func (s *subserver) hear(sessions map[scheduler.RequestID]*session, w *clientWor
 		if !c.ended {
 			c.finish(w)
 		}
-		s.sys.close(w.id)
+		s.sys.door.leave(w.id)
 	case c.ended: // what was written meanwhile is not for the client
 	case w.kind == canceled:
 		c.ended = true
 		c.stream.end(scheduler.ReasonAbort, "", &EndError{w.id, scheduler.ReasonAbort, ErrCanceled, ""})
 		s.inbox.put(word{event: scheduler.Event{Kind: scheduler.Aborted, Request: w.id}})
 	default:
-		if c.write(w.chunk) {
+		if c.write(w.chunk, w.cached) {
 			s.inbox.put(word{event: scheduler.Event{Kind: scheduler.Stop, Request: w.id}})
 		}
 	}
@@ -95,7 +100,7 @@ func (s *subserver) admit(w *clientWord) *session {
 }
 
 // write shows tokens to the client and reports whether they ended the request.
-func (c *session) write(chunk Chunk) (stopped bool) {
+func (c *session) write(chunk Chunk, cached int) (stopped bool) {
 	if chunk.Start != c.shown {
 		panic("subserver: tokens were lost or shown twice")
 	}
@@ -105,7 +110,7 @@ func (c *session) write(chunk Chunk) (stopped bool) {
 		chunk.Top = chunk.Top[:n]
 	}
 	c.shown += n
-	c.stream.push(chunk)
+	c.stream.push(chunk, cached)
 	if stop != "" {
 		c.ended = true
 		c.stream.end(scheduler.ReasonStop, stop, nil)
@@ -122,7 +127,7 @@ func (c *session) finish(w *clientWord) {
 	}
 	text, stop := c.teller.rest()
 	if text != "" {
-		c.stream.push(Chunk{Start: c.shown, Text: text, AtNs: w.chunk.AtNs, Writer: w.chunk.Writer})
+		c.stream.push(Chunk{Start: c.shown, Text: text, AtNs: w.chunk.AtNs, Writer: w.chunk.Writer}, w.cached)
 	}
 	if stop != "" {
 		w.reason = scheduler.ReasonStop

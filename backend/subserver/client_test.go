@@ -306,3 +306,62 @@ func TestLoneRequest(t *testing.T) {
 		})
 	}
 }
+
+// The next turn of a conversation finds its KV; what was found is told.
+func TestCachedTokensAreTold(t *testing.T) {
+	small().with(t, nil, func(t *testing.T, sys *System) {
+		first := long(1, 9)
+		o := read(t, first, submit(t, sys, first), -1)
+		next := long(2, 1)
+		next.Prompt = append(append(next.Prompt, o.tokens...), 7, 7, 7)
+		s := submit(t, sys, next)
+		read(t, next, s, -1)
+		// 3 + 9 tokens, the last without KV: two blocks of 4.
+		if s.Cached() != 8 {
+			t.Errorf("%d tokens were cached", s.Cached())
+		}
+		if st := sys.Stats()[0]; st.Cached != 8 || st.Entered != 3+15 {
+			t.Errorf("%d of %d tokens were cached", st.Cached, st.Entered)
+		}
+	})
+}
+
+// A client may be gone before its request has come in.
+func TestCancelComesFirst(t *testing.T) {
+	small().with(t, nil, func(t *testing.T, sys *System) {
+		r := sys.ready(long(1, 1000000))
+		home := sys.subs[0]
+		s, err := sys.door.enter(r, 2, func(id scheduler.RequestID) { home.clients.put(clientWord{kind: canceled, id: id}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Cancel()
+		synctest.Wait()
+		home.clients.put(clientWord{kind: submitted, id: 1, request: r, stream: s})
+		if o := read(t, r, s, -1); !errors.Is(o.err, ErrCanceled) {
+			t.Error(o.err)
+		}
+		time.Sleep(time.Second)
+		wantEmpty(t, sys)
+	})
+}
+
+// The same request again is answered the same, from a warm cache.
+func TestWarmCache(t *testing.T) {
+	p := small()
+	p.requests, p.twice, p.concurrency, p.maxRunning = 8, true, 1, 2
+	p.with(t, nil, func(t *testing.T, sys *System) {
+		for i := 0; i < p.requests; i += 2 {
+			cold, warm := p.request(i), p.request(i+1)
+			cold.Prompt = append(slices.Repeat([]algorithms.Token{9}, 10+i), cold.Prompt...)
+			warm.Prompt = cold.Prompt
+			first := submit(t, sys, cold)
+			a := read(t, cold, first, -1)
+			second := submit(t, sys, warm)
+			b := read(t, warm, second, -1)
+			if !slices.Equal(a.tokens, b.tokens) || len(a.tokens) == 0 || second.Cached() < len(cold.Prompt)-4 {
+				t.Errorf("cold %v, warm %v with %d of %d tokens cached", a.tokens, b.tokens, second.Cached(), len(warm.Prompt))
+			}
+		}
+	})
+}

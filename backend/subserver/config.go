@@ -11,6 +11,7 @@ package subserver
 
 import (
 	"io"
+	"time"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/backend"
@@ -55,7 +56,8 @@ type Config struct {
 	Observer  Observer  // nil: nobody watches
 	Transport Transport // nil: all models are in this process
 
-	hooks *hooks // of tests
+	epoch time.Time // when the clock began; zero: at Start
+	hooks *hooks    // of tests
 }
 
 // Detokenizer turns a request's tokens into text as they come.

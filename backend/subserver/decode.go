@@ -35,7 +35,6 @@ type subserver struct {
 	spent     []word
 	turnstile turnstile
 	log       coreLog
-	event     scheduler.Event // scratch
 	endedNow  []scheduler.RequestID
 
 	// The step in flight: the engine goroutine has it while busy.
@@ -59,6 +58,8 @@ type known struct {
 	sampling *backend.Sampling
 	logprobs int
 	counted  int   // tokens of the client's prompt
+	fed      bool  // it was in a step here
+	cached   int   // tokens of it that the first of them found in KV
 	sentTo   int   // model that it was last sent to as a visit, -1 for none
 	hops     int   // of it then
 	cause    error // of an abort
@@ -93,7 +94,7 @@ func (s *System) newSubserver(model int) (*subserver, error) {
 		live:  make([]int64, len(s.cfg.Models)), lost: make([]bool, len(s.cfg.Models)),
 	}
 	sub.step.Needs, sub.step.TopK = s.cfg.Algorithm.Needs(model), s.cfg.TopK
-	sub.turnstile.init(s, model)
+	sub.turnstile.init(s)
 	sub.counted.Model = m.Name
 	if s.cfg.Transport != nil {
 		sub.outbox = newMailbox[*Parcel]()
@@ -228,7 +229,8 @@ func (s *subserver) onArrived(w *word) {
 }
 
 // launch asks the core whether a step starts now, and starts it. It reports
-// whether the core has to be settled and asked again.
+// whether something has happened at this instant, so that the core has to be
+// settled and asked again.
 func (s *subserver) launch() (again bool) {
 	s.log.call("launch")
 	batch, out, ok := s.core.Launch()
@@ -243,7 +245,7 @@ func (s *subserver) launch() (again bool) {
 		s.stepLive()
 		return true
 	}
-	return ok
+	return false
 }
 
 // build writes the batch down as the engine wants it.
@@ -265,6 +267,11 @@ func (s *subserver) build() {
 			q.History, _ = s.core.History(e)
 		}
 		s.results[i] = backend.Result{}
+		if !k.fed {
+			k.fed, k.cached = true, e.Start
+			s.counted.Entered += int64(e.Position)
+			s.counted.Cached += int64(e.Start)
+		}
 	}
 }
 
@@ -319,7 +326,7 @@ func (s *subserver) publish() {
 	}
 	s.counted.Counts = s.core.Counts()
 	s.counted.KVHeld, s.counted.KVCached, s.counted.KVFree = s.core.KVBlocks()
-	s.counted.Threshold = s.core.B()
+	s.counted.Threshold, s.counted.StepStartNs = s.core.B(), s.startNs
 	s.statsMu.Lock()
 	defer s.statsMu.Unlock()
 	s.stats = s.counted

@@ -78,8 +78,8 @@ type fakeEngine struct {
 	row     time.Duration
 	fails   int // step that fails, counted from 1; 0 for none
 	steps   int
-	calls   chan struct{} // holds a token while Forward runs
-	told    []backend.Result
+	calls   chan struct{}    // holds a token while Forward runs
+	told    []backend.Result // by the last call
 }
 
 var errFake = errors.New("fake engine: made to fail")
@@ -112,7 +112,14 @@ func (e *fakeEngine) Forward(step *backend.Step, results []backend.Result) error
 		time.Sleep(d)
 	}
 	clear(e.writers)
-	e.told = append(e.told[:0], make([]backend.Result, len(results))...)
+	for i := range e.told { // what was told is valid until now
+		for j := range e.told[i].Signals.TopK {
+			e.told[i].Signals.TopK[j] = algorithms.TokenProb{Token: -1}
+		}
+		for j := range e.told[i].Top {
+			e.told[i].Top[j] = backend.TokenLogprob{Token: -1}
+		}
+	}
 	for i := range step.Sequences {
 		q := &step.Sequences[i]
 		e.feed(i, q)
@@ -126,6 +133,7 @@ func (e *fakeEngine) Forward(step *backend.Step, results []backend.Result) error
 		h := chain(func(p int) uint64 { return *e.slot(q, p) }, q.Position())
 		results[i] = e.model.next(h, q, q.History, topK)
 	}
+	e.told = append(e.told[:0], results...)
 	return nil
 }
 

@@ -36,15 +36,18 @@ type plan struct {
 	cancels     float64 // share of requests that are canceled
 	fails       []int   // by model: step at which the engine fails, 0 for never
 	seed        uint64
-	stops       bool // requests have stop strings
-	split       bool // each model in a process of its own
-	log         io.Writer
+	stops       bool           // requests have stop strings
+	quiet       bool           // visits bring their tokens home at the end
+	tally       map[string]int // of all plans; nil: nobody counts
+	twice       bool           // every request comes twice: the second finds a warm cache
+	instant     bool           // engines take no time
+	split       bool           // each model in a process of its own
 }
 
 func (p plan) String() string {
-	return fmt.Sprintf("%s of %d, %v, B %d, concurrency %d, %d running, KV %d in %d, chunk %d, reuse %t, reread %t, static %t, homes %t, split %t, cancels %g, fails %v, seed %d",
+	return fmt.Sprintf("%s of %d, %v, B %d, concurrency %d, %d running, KV %d in %d, chunk %d, reuse %t, reread %t, static %t, twice %t, homes %t, split %t, quiet %t, instant %t, cancels %g, fails %v, seed %d",
 		p.algorithm, p.params.Models, p.rule, p.b, p.concurrency, p.maxRunning, p.kvTokens, p.blockTokens, p.chunk, !p.noReuse,
-		p.reread, p.static, p.homes, p.split, p.cancels, p.fails, p.seed)
+		p.reread, p.static, p.twice, p.homes, p.split, p.quiet, p.instant, p.cancels, p.fails, p.seed)
 }
 
 func (p plan) config(t testing.TB) Config {
@@ -52,12 +55,18 @@ func (p plan) config(t testing.TB) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if p.quiet {
+		alg = quiet{alg}
+	}
 	cfg := Config{Algorithm: alg, Params: p.params, Rule: p.rule, QueueLimit: p.requests, NoReuse: p.noReuse, Reread: p.reread, Static: p.static,
 		hooks: &hooks{check: true}}
 	row := []int{}
 	for m := range p.params.Models {
 		e := newFakeEngine(m, p.kvTokens/p.blockTokens, p.blockTokens)
 		e.base += time.Duration(m) * 7 * time.Millisecond
+		if p.instant {
+			e.base, e.row = 0, 0
+		}
 		if p.fails != nil {
 			e.fails = p.fails[m]
 		}
@@ -71,8 +80,12 @@ func (p plan) config(t testing.TB) Config {
 
 // request draws the i-th request. Prompts share beginnings.
 func (p plan) request(i int) *Request {
+	id := scheduler.RequestID(i + 1)
+	if p.twice {
+		i /= 2
+	}
 	rng := rand.New(rand.NewPCG(p.seed, uint64(i)))
-	r := &Request{ID: scheduler.RequestID(i + 1), Seed: rng.Uint64(), MaxTokens: 1 + rng.IntN(24), EOS: []algorithms.Token{fakeEOS}, Logprobs: -1}
+	r := &Request{ID: id, Seed: rng.Uint64(), MaxTokens: 1 + rng.IntN(24), EOS: []algorithms.Token{fakeEOS}, Logprobs: -1}
 	shared, own := rng.IntN(20), 1+rng.IntN(8)
 	for j := range shared {
 		r.Prompt = append(r.Prompt, algorithms.Token(1+j))
@@ -186,7 +199,7 @@ func (p plan) serve(t testing.TB, cfg Config) []outcome {
 	for u := range p.concurrency {
 		users.Go(func() {
 			for i := u; i < p.requests; i += p.concurrency {
-				out[i] = p.ask(t, systems, i)
+				out[i] = p.askOne(t, func(home int) submitter { return systems[home] }, i)
 			}
 		})
 	}
@@ -209,8 +222,13 @@ func (p plan) serve(t testing.TB, cfg Config) []outcome {
 	return out
 }
 
-// ask is the i-th request of a user.
-func (p plan) ask(t testing.TB, systems []*System, i int) outcome {
+// submitter is a System or a Dispatcher.
+type submitter interface {
+	Submit(ctx context.Context, r *Request) (*Stream, error)
+}
+
+// askOne is the i-th request of a user.
+func (p plan) askOne(t testing.TB, at func(home int) submitter, i int) outcome {
 	rng := rand.New(rand.NewPCG(p.seed, uint64(1000+i)))
 	time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
 	r := p.request(i)
@@ -218,7 +236,7 @@ func (p plan) ask(t testing.TB, systems []*System, i int) outcome {
 	if rng.Float64() < p.cancels {
 		cancelAfter = rng.IntN(10)
 	}
-	s, err := systems[r.Home].Submit(t.Context(), r)
+	s, err := at(r.Home).Submit(t.Context(), r)
 	if err != nil {
 		t.Errorf("request %d: %v", r.ID, err)
 		return outcome{err: err}
@@ -237,17 +255,26 @@ func (p plan) obey(t *testing.T) {
 		watch := newGateWatch(t, &p)
 		cfg.Observer, cfg.hooks.decided = watch, watch.decided
 		log := new(logs)
-		cfg.Log = log
+		if !p.quiet { // a replay could not make it
+			cfg.Log = log
+		}
 		for i, o := range p.serve(t, cfg) {
-			p.judge(t, cfg.Algorithm, p.request(i), &o)
+			p.judgeOne(t, cfg.Algorithm, p.request(i), &o)
 		}
 		watch.judge()
-		log.judge(t, watch)
+		if cfg.Log != nil {
+			log.judge(t, watch)
+		}
+		for kind, n := range watch.kinds {
+			if p.tally != nil {
+				p.tally[kind] += n
+			}
+		}
 	})
 }
 
-// judge compares what one client saw with the oracle.
-func (p plan) judge(t *testing.T, alg algorithms.Algorithm, r *Request, o *outcome) {
+// judgeOne compares what one client saw with the oracle.
+func (p plan) judgeOne(t *testing.T, alg algorithms.Algorithm, r *Request, o *outcome) {
 	want := oracle(alg, r)
 	pool := p.kvTokens - p.kvTokens%p.blockTokens
 	switch {
@@ -263,6 +290,9 @@ func (p plan) judge(t *testing.T, alg algorithms.Algorithm, r *Request, o *outco
 	default:
 		t.Errorf("request %d: %v", r.ID, o.err)
 		return
+	}
+	if p.quiet {
+		want.writers = o.writers // of a run, home knows who brought it
 	}
 	want.compare(t, r, &o.written)
 }
@@ -299,6 +329,15 @@ func (w *written) compare(t *testing.T, r *Request, got *written) {
 		t.Errorf("request %d: log probabilities\n got %v\nwant %v", r.ID, got.tops, w.tops)
 	}
 }
+
+// quiet is an algorithm whose home wants to see the whole of a visit first.
+type quiet struct{ a algorithms.Algorithm }
+
+func (q quiet) Name() string                                            { return q.a.Name() }
+func (q quiet) Needs(model int) algorithms.Need                         { return q.a.Needs(model) }
+func (q quiet) Route(v *algorithms.View) algorithms.Dest                { return q.a.Route(v) }
+func (q quiet) Send(d algorithms.Departure, r *algorithms.PeerReq) bool { return q.a.Send(d, r) }
+func (q quiet) Receive(r *algorithms.PeerReq) []algorithms.Token        { return q.a.Receive(r) }
 
 func half() *float64 { x := 0.5; return &x }
 

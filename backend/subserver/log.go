@@ -73,7 +73,7 @@ func (m *logModel) setRule(r scheduler.Rule) error {
 		m.Rule, m.MaxDelayNs = "delayed", d.MaxDelayNs
 	}
 	if build := logRules[m.Rule]; build == nil || build(m) != r {
-		return fmt.Errorf("Log: a replay cannot make the rule %v", r)
+		return fmt.Errorf("a log cannot be kept: a replay cannot make the rule %v", r)
 	}
 	return nil
 }
@@ -83,10 +83,10 @@ func newLogHeader(cfg *Config) (*logHeader, error) {
 		QueueLimit: cfg.QueueLimit, NoReuse: cfg.NoReuse, Static: cfg.Static, Reread: cfg.Reread, HoldContext: cfg.HoldContext}
 	again, err := algorithms.New(h.Algorithm, h.Params)
 	if err != nil {
-		return nil, fmt.Errorf("Log: a replay cannot make the algorithm from Params: %w", err)
+		return nil, fmt.Errorf("a log cannot be kept: a replay cannot make the algorithm from Params: %w", err)
 	}
 	if !reflect.DeepEqual(again, cfg.Algorithm) {
-		return nil, fmt.Errorf("Log: Params make another %s than Algorithm is; set Params to what it was made from", h.Algorithm)
+		return nil, fmt.Errorf("a log cannot be kept: Params make another %s than Algorithm is; set Params to what it was made from", h.Algorithm)
 	}
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
@@ -105,6 +105,7 @@ func newLogHeader(cfg *Config) (*logHeader, error) {
 type eventLog struct {
 	chunks *mailbox[[]byte]
 	held   atomic.Int64 // bytes in chunks
+	limit  int64        // of held
 	spare  sync.Pool
 	ended  chan struct{}
 	err    error // of the writer; read it after ended
@@ -124,9 +125,12 @@ func newEventLog(cfg *Config) (*eventLog, error) {
 	}
 	first, err := json.Marshal(h)
 	if err != nil {
-		return nil, fmt.Errorf("Log: %w", err)
+		return nil, fmt.Errorf("a log cannot be kept: %w", err)
 	}
-	l := &eventLog{chunks: newMailbox[[]byte](), ended: make(chan struct{})}
+	l := &eventLog{chunks: newMailbox[[]byte](), ended: make(chan struct{}), limit: logHeldLimit}
+	if cfg.hooks.logLimit > 0 {
+		l.limit = cfg.hooks.logLimit
+	}
 	l.chunks.put(append(first, '\n'))
 	go l.write(bufio.NewWriterSize(cfg.Log, 1<<16))
 	return l, nil
@@ -234,7 +238,7 @@ func (c *coreLog) flush() {
 	if c.log == nil || len(c.text) == 0 {
 		return
 	}
-	if c.log.late.Load() || c.log.held.Add(int64(len(c.text))) > logHeldLimit {
+	if c.log.late.Load() || c.log.held.Add(int64(len(c.text))) > c.log.limit {
 		c.log.late.Store(true)
 		c.text = c.text[:0]
 		return

@@ -109,7 +109,7 @@ func (s *subserver) carryOut(out []scheduler.Message) {
 			s.liveMoved = true
 			s.tellPeers(scheduler.Event{Kind: scheduler.LiveChanged, Live: msg.Delta})
 		case scheduler.Retract:
-			// The request waits for KV; an Observer sees it.
+			s.counted.Retracted++
 		}
 	}
 }
@@ -171,9 +171,10 @@ func (s *subserver) failVisit(id scheduler.RequestID, k *known, problem string) 
 }
 
 func (s *subserver) emit(msg *scheduler.Message) {
-	s.say(clientWord{kind: wrote, id: msg.Request, chunk: Chunk{
+	k := s.known[msg.Request]
+	s.say(clientWord{kind: wrote, id: msg.Request, cached: k.cached, chunk: Chunk{
 		Start: msg.Start, Tokens: slices.Clone(msg.Tokens), Writer: msg.Writer, AtNs: s.nowNs,
-		Top: s.known[msg.Request].showTop(msg.Start, msg.Tokens)}})
+		Top: k.showTop(msg.Start, msg.Tokens)}})
 }
 
 func (s *subserver) say(w clientWord) { s.said = append(s.said, w) }
@@ -200,9 +201,6 @@ func (s *subserver) onParcel(p *Parcel) {
 	if s.turnstile.early(p) || s.lost[p.From] {
 		return
 	}
-	if err := s.sys.cfg.hooks.see(p); err != nil {
-		panic("subserver: " + err.Error())
-	}
 	s.turnstile.arrived(p)
 	ev := &p.Event
 	switch ev.Kind {
@@ -221,13 +219,6 @@ func (s *subserver) onParcel(p *Parcel) {
 	default:
 		panic("subserver: a parcel holds what peers do not tell")
 	}
-}
-
-func (h *hooks) see(p *Parcel) error {
-	if h.parcel == nil {
-		return nil
-	}
-	return h.parcel(p)
 }
 
 func (s *subserver) onVisit(p *Parcel) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
@@ -13,6 +14,7 @@ import (
 type Stream struct {
 	id     scheduler.RequestID
 	cancel func()
+	gone   atomic.Bool // Cancel was called
 	detach func() bool // from the context of Submit
 
 	mu     sync.Mutex
@@ -22,6 +24,7 @@ type Stream struct {
 	reason scheduler.Reason
 	err    error
 	stop   string
+	cached int
 	wake   chan struct{}
 }
 
@@ -93,12 +96,24 @@ func (s *Stream) StoppedBy() string {
 	return s.stop
 }
 
+// Cached counts the tokens of the prompt whose KV the home had when the first of
+// the request's steps began there; 0 until the first chunk.
+func (s *Stream) Cached() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cached
+}
+
 // Cancel tells that the client has gone: the request leaves every model, and
 // Next returns ErrCanceled. It may be called at any time, more than once.
-func (s *Stream) Cancel() { s.cancel() }
+func (s *Stream) Cancel() {
+	s.gone.Store(true)
+	s.cancel()
+}
 
-func (s *Stream) push(c Chunk) {
+func (s *Stream) push(c Chunk, cached int) {
 	s.mu.Lock()
+	s.cached = max(s.cached, cached)
 	s.chunks = append(s.chunks, c)
 	s.mu.Unlock()
 	s.ring()

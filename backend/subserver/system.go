@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tokenrouter/tokenrouter/scheduler"
@@ -22,19 +23,18 @@ type System struct {
 	maxContext int // tokens of a request at most
 	running    sync.WaitGroup
 
-	mu      sync.Mutex
-	open    map[scheduler.RequestID]*Stream
-	lastID  scheduler.RequestID
-	closing bool
-	empty   chan struct{} // closed when open is empty and somebody waits; nil otherwise
-	broken  error         // the first failure of an engine or a peer
+	door door
+
+	closed   atomic.Bool
+	brokenMu sync.Mutex
+	broken   error // the first failure of an engine or a peer
 }
 
 // hooks let tests look on.
 type hooks struct {
-	check   bool                  // Check every core after every call
-	decided func(d decision)      // a core has answered the launch gate
-	parcel  func(p *Parcel) error // a parcel is about to be stepped
+	check    bool             // Check every core after every call
+	decided  func(d decision) // a core has answered the launch gate
+	logLimit int64            // of bytes that wait for the log's writer; 0: the usual
 }
 
 // Start checks cfg, makes the cores and starts the loops. The engines stay the
@@ -46,7 +46,10 @@ func Start(cfg Config) (*System, error) {
 	if cfg.hooks == nil {
 		cfg.hooks = new(hooks)
 	}
-	s := &System{cfg: cfg, start: time.Now(), open: map[scheduler.RequestID]*Stream{}}
+	s := &System{cfg: cfg, start: cfg.epoch}
+	if s.start.IsZero() {
+		s.start = time.Now()
+	}
 	if err := s.validate(); err != nil {
 		return nil, fmt.Errorf("subserver: %w", err)
 	}
@@ -67,15 +70,18 @@ func Start(cfg Config) (*System, error) {
 	if s.gated() && s.subs[0] != nil {
 		s.gate = newGate(s)
 	}
+	if cfg.Transport != nil {
+		// What comes before the loops begin waits in their mailboxes.
+		if err := cfg.Transport.Start(s.deliver, s.lost); err != nil {
+			if s.log != nil {
+				err = errors.Join(err, s.log.close())
+			}
+			return nil, fmt.Errorf("subserver: %w", err)
+		}
+	}
 	for _, sub := range s.subs {
 		if sub != nil {
 			sub.begin()
-		}
-	}
-	if cfg.Transport != nil {
-		if err := cfg.Transport.Start(s.deliver, s.lost); err != nil {
-			s.stop()
-			return nil, fmt.Errorf("subserver: %w", err)
 		}
 	}
 	return s, nil
@@ -105,40 +111,18 @@ func (s *System) Submit(ctx context.Context, r *Request) (*Stream, error) {
 		return nil, err
 	}
 	own := s.ready(r)
-	s.mu.Lock()
-	if s.closing {
-		s.mu.Unlock()
-		return nil, &EndError{r.ID, scheduler.ReasonDraining, ErrDraining, ""}
-	}
-	if own.ID == 0 {
-		s.lastID++
-		// Numbers of different homes differ, whichever process has them.
-		own.ID = (s.lastID-1)*scheduler.RequestID(len(s.subs)) + scheduler.RequestID(r.Home) + 1
-	}
-	if s.open[own.ID] != nil {
-		s.mu.Unlock()
-		return nil, &EndError{own.ID, scheduler.ReasonAbort, ErrDuplicate, ""}
-	}
 	home := s.subs[r.Home]
-	stream := newStream(own.ID, func() { home.clients.put(clientWord{kind: canceled, id: own.ID}) })
-	s.open[own.ID] = stream
-	s.mu.Unlock()
+	stream, err := s.door.enter(own, len(s.subs), func(id scheduler.RequestID) {
+		home.clients.put(clientWord{kind: canceled, id: id})
+	})
+	if err != nil {
+		return nil, err
+	}
 	if ctx.Done() != nil {
 		stream.detach = context.AfterFunc(ctx, stream.Cancel)
 	}
 	home.clients.put(clientWord{kind: submitted, id: own.ID, request: own, stream: stream})
 	return stream, nil
-}
-
-// close notes that the last model of this process has ended a request.
-func (s *System) close(id scheduler.RequestID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, id)
-	if len(s.open) == 0 && s.empty != nil {
-		close(s.empty)
-		s.empty = nil
-	}
 }
 
 // Drain refuses requests from now on and waits until those of this process have
@@ -149,44 +133,18 @@ func (s *System) Drain(ctx context.Context) error {
 			sub.inbox.put(word{event: scheduler.Event{Kind: scheduler.Drain}})
 		}
 	}
-	return s.await(ctx)
-}
-
-// await waits until no request is open.
-func (s *System) await(ctx context.Context) error {
-	s.mu.Lock()
-	if len(s.open) == 0 {
-		s.mu.Unlock()
-		return nil
-	}
-	if s.empty == nil {
-		s.empty = make(chan struct{})
-	}
-	empty := s.empty
-	s.mu.Unlock()
-	select {
-	case <-empty:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return s.door.await(ctx)
 }
 
 // Close breaks off what is still open, waits for the steps in flight and ends
 // all loops. The error is that of the event log or the transport.
 func (s *System) Close() error {
-	s.mu.Lock()
-	if s.closing {
-		s.mu.Unlock()
+	if s.closed.Swap(true) {
 		return errors.New("subserver: closed twice")
 	}
-	s.closing = true
-	// order: each request is canceled for itself.
-	for _, stream := range s.open {
-		stream.Cancel()
-	}
-	s.mu.Unlock()
-	if err := s.await(context.Background()); err != nil {
+	s.door.close()
+	s.door.cancelAll()
+	if err := s.door.await(context.Background()); err != nil {
 		return err
 	}
 	return s.stop()
@@ -224,18 +182,22 @@ func (s *System) stop() error {
 // Err is the first failure of an engine or a peer, nil while all is well: what
 // a health check asks for.
 func (s *System) Err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.brokenMu.Lock()
+	defer s.brokenMu.Unlock()
 	return s.broken
 }
 
 func (s *System) fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.brokenMu.Lock()
+	defer s.brokenMu.Unlock()
 	if s.broken == nil {
 		s.broken = err
 	}
 }
+
+// MaxContext is how many tokens a request may have, prompt and output together,
+// by what the models can read; a KV pool may hold fewer.
+func (s *System) MaxContext() int { return s.maxContext }
 
 // Stats are one subserver's figures at some instant of the last step or event.
 type Stats struct {
@@ -243,10 +205,14 @@ type Stats struct {
 	scheduler.Counts                // requests by where they stand
 	KVHeld, KVCached, KVFree int    // blocks
 	Threshold                int    // in force
+	StepStartNs              int64  // when the step in flight began, if InFlight is not 0
 	Steps                    int64  // that ended
 	Rows                     int64  // fed by them
 	Sampled                  int64  // tokens sampled by them, dropped ones included
 	BusyNs                   int64  // that they took
+	Entered                  int64  // tokens that requests had when they first ran here
+	Cached                   int64  // those of them whose KV was there already
+	Retracted                int64  // times that a request lost its KV to another
 	Broken                   string // why the engine is lost, "" while it works
 }
 
@@ -270,7 +236,7 @@ func (s *System) Stats() []Stats {
 func (s *System) validate() error {
 	cfg := &s.cfg
 	if len(cfg.Models) == 0 || cfg.Algorithm == nil || cfg.Rule == nil {
-		return errors.New("Models, Algorithm and Rule must be set")
+		return errors.New("set Models, Algorithm and Rule")
 	}
 	s.maxContext = math.MaxInt32
 	vocab, local := 0, 0

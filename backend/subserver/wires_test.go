@@ -90,13 +90,13 @@ func (e *wireEnd) Close() error {
 	return nil
 }
 
-// cut makes a process vanish for the others.
+// cut makes a process vanish. The others hear of it one after the other.
 func (w *wires) cut(model int, err error) {
 	for m, e := range w.ends {
 		if m != model {
 			e.into[model].close()
-			e.lost(model, err)
 			w.ends[model].into[m].close()
+			time.AfterFunc(time.Duration(m)*70*time.Millisecond, func() { e.lost(model, err) })
 		}
 	}
 }

@@ -118,7 +118,7 @@ func (t *Tokenizer) cut(text string, tr *trie, which which, piece func(text stri
 			continue
 		}
 		if a.LStrip {
-			start = max(done, len(strings.TrimRightFunc(text[:start], unicode.IsSpace)))
+			start = len(strings.TrimRightFunc(text[:start], unicode.IsSpace)) // perhaps taken already
 		}
 		if a.RStrip {
 			end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))

@@ -3,25 +3,30 @@ package tokenizer
 import (
 	"encoding/json"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 )
 
 // ratio reports how many times as long slow takes as fast, both run in turn so
-// that they share whatever else the machine does.
+// that they share whatever else the machine does. Neither collects the garbage of
+// the other.
 func ratio(b *testing.B, slow, fast func()) {
 	var slowTime, fastTime time.Duration
 	for b.Loop() {
-		start := time.Now()
-		slow()
-		middle := time.Now()
-		fast()
-		slowTime += middle.Sub(start)
-		fastTime += time.Since(middle)
+		slowTime += timed(slow)
+		fastTime += timed(fast)
 	}
 	b.ReportMetric(float64(slowTime)/float64(fastTime), "ratio")
 	b.ReportMetric(float64(fastTime.Milliseconds())/float64(b.N), "fast-ms/op")
+}
+
+func timed(f func()) time.Duration {
+	runtime.GC()
+	start := time.Now()
+	f()
+	return time.Since(start)
 }
 
 // Reading Qwen3's vocabulary, against what encoding/json takes for the same

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // merge is a rule of byte-pair encoding: two tokens become one; rules of lower
@@ -45,8 +44,6 @@ const (
 )
 
 func newWorkspace() any { return &workspace{words: map[string][]int32{}} }
-
-var workspaces = func() *sync.Pool { return &sync.Pool{New: newWorkspace} }
 
 // word appends the tokens of a word.
 func (t *Tokenizer) word(w *workspace, dst []Token, word string) []Token {

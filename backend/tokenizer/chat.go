@@ -86,7 +86,6 @@ type chat struct {
 	tools     jinja.Value
 	variables map[string]jinja.Value // the rest of what the template sees
 	final     bool
-	tag       string // marks the end of the final message while rendering
 }
 
 func (t *Tokenizer) newChat(messages json.RawMessage, o ChatOptions) (*chat, error) {

@@ -94,6 +94,9 @@ func TestDecoderHoldsBack(t *testing.T) {
 	if strings.Join(got, "|") != strings.Join(want, "|") || d.Rest() != "" {
 		t.Errorf("%q, want %q", got, want)
 	}
+	if got := d.Next([]Token{0xFF}); got != "\uFFFD" {
+		t.Errorf("a byte that begins nothing is held back: %q", got)
+	}
 	if got := d.Next([]Token{0xE4, 0xB8, 258}); got != "" {
 		t.Errorf("half a character and a hidden token show %q", got)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -14,13 +15,9 @@ func parse(text string) (*Tokenizer, error) {
 	if !utf8.ValidString(text) {
 		return nil, fmt.Errorf("is not UTF-8")
 	}
-	top, err := fields(text, "model")
+	top, model, err := sections(text)
 	if err != nil {
 		return nil, err
-	}
-	model, err := fields(orNull(top["model"]), "vocab", "merges")
-	if err != nil {
-		return nil, fmt.Errorf("model: %w", err)
 	}
 	t := empty()
 	if err := json.Unmarshal([]byte(orNull(top["added_tokens"])), &t.added); err != nil {
@@ -54,7 +51,7 @@ func empty() *Tokenizer {
 	t := &Tokenizer{
 		addedIDs: map[string]Token{}, merges: map[uint64]merge{},
 		inText: newTrie(), inNormalized: newTrie(), anyAdded: newTrie(), specialText: newTrie(),
-		bos: -1, pool: workspaces(),
+		bos: -1, pool: sync.Pool{New: newWorkspace},
 	}
 	for b := range t.byteTokens {
 		t.byteTokens[b] = -1
@@ -92,12 +89,37 @@ func (t *Tokenizer) readModel(model map[string]string) error {
 	if err := t.readVocab(model["vocab"]); err != nil {
 		return fmt.Errorf("vocab: %w", err)
 	}
-	if missing := slices.Index(t.byteTokens[:], -1); missing >= 0 && orNull(model["unk_token"]) != "null" {
-		return fmt.Errorf("unk_token is %s, and vocab lacks the byte %#x: only vocabularies of all bytes may have an unk_token",
-			short(model["unk_token"]), missing)
+	if err := t.readUnknown(model); err != nil {
+		return err
 	}
 	if err := t.readMerges(orNull(model["merges"])); err != nil {
 		return fmt.Errorf("merges: %w", err)
+	}
+	return nil
+}
+
+// readUnknown lets bytes that the vocabulary lacks become the unk_token, if there
+// is one.
+func (t *Tokenizer) readUnknown(model map[string]string) error {
+	var name *string
+	if err := json.Unmarshal([]byte(orNull(model["unk_token"])), &name); err != nil {
+		return fmt.Errorf("unk_token: %w", err)
+	}
+	missing := slices.Index(t.byteTokens[:], -1)
+	if name == nil || missing < 0 {
+		return nil
+	}
+	token, ok := t.ids[*name]
+	switch {
+	case !ok:
+		return fmt.Errorf("unk_token is %q, which vocab lacks, as it lacks the byte %#x", short(*name), missing)
+	case model["fuse_unk"] == "true":
+		return fmt.Errorf("fuse_unk is true, and vocab lacks the byte %#x: only vocabularies of all bytes may say so", missing)
+	}
+	for b, have := range t.byteTokens {
+		if have < 0 {
+			t.byteTokens[b] = token
+		}
 	}
 	return nil
 }
@@ -182,34 +204,39 @@ func (t *Tokenizer) readMerges(text string) error {
 		return nil
 	}
 	t.merges = make(map[uint64]merge, len(t.ids))
-	var left, right string
-	var buf []byte
+	var buf []byte // the two tokens of a rule, one behind the other
 	rank := int32(0)
-	lookup := func(spelled string) (int32, error) {
-		var mapped bool
-		buf, mapped = appendUnspelled(buf[:0], spelled)
-		if id, ok := t.ids[string(buf)]; ok && mapped {
+	lookup := func(text []byte) (int32, error) {
+		if id, ok := t.ids[string(text)]; ok {
 			return id, nil
 		}
-		return 0, fmt.Errorf("%q of rule %d is not in vocab", short(spelled), rank)
+		return 0, fmt.Errorf("%q of rule %d is not in vocab", short(string(text)), rank)
 	}
-	return s.array(func() (err error) {
-		if left, right, err = s.mergeRule(); err != nil {
+	return s.array(func() error {
+		left, right, err := s.mergeRule()
+		if err != nil {
 			return fmt.Errorf("rule %d: %w", rank, err)
 		}
-		var m merge
-		var a, b int32
-		if a, err = lookup(left); err != nil {
+		var fine [2]bool
+		buf, fine[0] = appendUnspelled(buf[:0], left)
+		border := len(buf)
+		buf, fine[1] = appendUnspelled(buf, right)
+		if !fine[0] || !fine[1] {
+			return fmt.Errorf("rule %d, %q and %q, is not spelled in the alphabet of bytes", rank, short(left), short(right))
+		}
+		a, err := lookup(buf[:border])
+		if err != nil {
 			return err
 		}
-		if b, err = lookup(right); err != nil {
+		b, err := lookup(buf[border:])
+		if err != nil {
 			return err
 		}
-		if m.token, err = lookup(left + right); err != nil {
+		joined, err := lookup(buf)
+		if err != nil {
 			return err
 		}
-		m.rank = rank
-		t.merges[pairOf(a, b)] = m
+		t.merges[pairOf(a, b)] = merge{rank, joined}
 		rank++
 		return nil
 	})

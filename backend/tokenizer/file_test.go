@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -23,6 +24,12 @@ func TestParseSmall(t *testing.T) {
 	// c is in no vocabulary and vanishes, as in the reference library.
 	if got := tok.Encode("cabba<s>", false); len(got) != 4 || got[0] != 2 || got[1] != 1 || got[2] != 0 || got[3] != 3 {
 		t.Errorf("ids are %v", got)
+	}
+	if tok, err = parse(strings.Replace(small, `"unk_token":null`, `"unk_token":"a"`, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := tok.Encode("éabc", false); !slices.Equal(got, []Token{0, 0, 2, 0}) {
+		t.Errorf("with an unk_token ids are %v", got)
 	}
 	// Escapes, and the newer form of merges.
 	spelled := strings.NewReplacer(`"ab"`, `"\u0061b"`, `["a b"]`, `[["a", "\u0062"] ]`).Replace(small)
@@ -48,7 +55,9 @@ func TestParseRefuses(t *testing.T) {
 		{`"byte_fallback":false`, `"byte_fallback":true`, `model.byte_fallback is true`},
 		{`"byte_fallback":false`, `"end_of_word_suffix":"</w>"`, `model.end_of_word_suffix is "</w>"`},
 		{`"byte_fallback":false`, `"continuing_subword_prefix":"##"`, `model.continuing_subword_prefix is "##"`},
-		{`"unk_token":null`, `"unk_token":"<s>"`, `model.unk_token is "<s>", and vocab lacks the byte 0x0`},
+		{`"unk_token":null`, `"unk_token":"<s>"`, `model.unk_token is "<s>", which vocab lacks, as it lacks the byte 0x0`},
+		{`"unk_token":null`, `"unk_token":"a","fuse_unk":true`, `model.fuse_unk is true, and vocab lacks the byte 0x0`},
+		{`"unk_token":null`, `"unk_token":7`, `model.unk_token: `},
 		{`"NFC"`, `"Lowercase"`, `normalizer.type is "Lowercase", which is not supported: only NFC`},
 		{`{"type":"NFC"}`, `{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"NFKC"}]}`, `normalizer.normalizers[1].type is "NFKC"`},
 		{`"Digits"`, `"Whitespace"`, `pre_tokenizer.pretokenizers[0].type is "Whitespace"`},
@@ -71,6 +80,7 @@ func TestParseRefuses(t *testing.T) {
 		{`"ab":2`, `"ab":99999999999`, `an id above`},
 		{`["a b"]`, `["a c"]`, `model.merges: "c" of rule 0 is not in vocab`},
 		{`["a b"]`, `["b a"]`, `model.merges: "ba" of rule 0 is not in vocab`},
+		{`["a b"]`, `["a 世"]`, `model.merges: rule 0, "a" and "世", is not spelled in the alphabet of bytes`},
 		{`["a b"]`, `["ab"]`, `rule 0: "ab" is not two entries`},
 		{`["a b"]`, `[["a"]]`, `rule 0: has 1 entries, not 2`},
 		{`["a b"]`, `7`, `model.merges: at byte 0: no array`},
@@ -149,6 +159,39 @@ func TestOpenConfig(t *testing.T) {
 	if ids := tok.Encode("a", true); ids[0] != bos {
 		t.Errorf("ids are %v: the post-processor's BOS is missing", ids)
 	}
+}
+
+func TestOpenEOSOfModel(t *testing.T) {
+	for _, c := range []struct {
+		files map[string]string
+		want  Token
+	}{
+		{map[string]string{modelFile: `{"eos_token_id":7}`}, 7},
+		{map[string]string{modelFile: `{"eos_token_id":7}`, generationFile: `{"eos_token_id":8}`}, 8},
+		{map[string]string{modelFile: `{"eos_token_id":7}`, generationFile: `{"eos_token_id":null}`}, 7},
+	} {
+		tok, err := Open(folder(t, "qwen", c.files))
+		if err != nil || len(tok.EOS()) != 1 || tok.EOS()[0] != c.want {
+			t.Errorf("%v: EOS is %v, want %d, %v", c.files, tok.EOS(), c.want, err)
+		}
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte(`{"bos_token":{"content":"<|im_start|>"},"eos_token":"<|im_end|>","add_bos_token":true,"chat_template":[{"name":"default","template":"{{ x }}"}],"eos_token_id":[1,2]}`))
+	f.Add([]byte(`{"chat_template":"{% if a %}{{ b | tojson }}{% endif %}","eos_token_id":7}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		tok := Bytes(MinBytesVocab)
+		if tok.readConfig(text) == nil && !json.Valid(text) {
+			t.Fatalf("%q is no JSON", text)
+		}
+		if tok.readEOS(text) == nil && !json.Valid(text) {
+			t.Fatalf("%q is no JSON", text)
+		}
+		if got := tok.Decode(tok.Encode("x", true), true); got != "x" {
+			t.Fatalf("with %q a text becomes %q", text, got)
+		}
+	})
 }
 
 func TestOpenAddBOS(t *testing.T) {

@@ -16,12 +16,13 @@ const (
 	configFile     = "tokenizer_config.json"
 	templateFile   = "chat_template.jinja"
 	generationFile = "generation_config.json"
+	modelFile      = "config.json"
 )
 
 // Open reads the tokenizer in a model's folder: tokenizer.json, and where they
 // are there tokenizer_config.json (BOS, EOS, chat template), chat_template.jinja
 // (which goes before the config's), and generation_config.json (further EOS
-// ids). Anything that it cannot follow exactly is an error that names file,
+// ids), and config.json for an EOS if none of them has one. Anything that it cannot follow exactly is an error that names file,
 // field and value.
 func Open(dir string) (*Tokenizer, error) {
 	path := filepath.Join(dir, tokenizerFile)
@@ -42,7 +43,13 @@ func Open(dir string) (*Tokenizer, error) {
 	}{
 		{configFile, t.readConfig},
 		{templateFile, t.readTemplateFile},
-		{generationFile, t.readGenerationConfig},
+		{generationFile, t.readEOS},
+		{modelFile, func(text []byte) error {
+			if len(t.eos) > 0 {
+				return nil
+			}
+			return t.readEOS(text)
+		}},
 	} {
 		path := filepath.Join(dir, f.name)
 		text, err := os.ReadFile(path)
@@ -145,7 +152,8 @@ func (t *Tokenizer) readTemplateFile(text []byte) error {
 	return nil
 }
 
-func (t *Tokenizer) readGenerationConfig(text []byte) error {
+// readEOS reads eos_token_id, an id or a list of them.
+func (t *Tokenizer) readEOS(text []byte) error {
 	var c struct {
 		EOS json.RawMessage `json:"eos_token_id"`
 	}

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 // section is a normalizer, pre-tokenizer, post-processor or decoder. Errors about
@@ -91,7 +89,7 @@ func (t *Tokenizer) normalizeAdded() {
 	t.inNormalized = newTrie()
 	for i, a := range t.added {
 		if a.Normalized {
-			t.inNormalized.add(norm.NFC.String(a.Content), int32(i))
+			t.inNormalized.add(compose(a.Content), int32(i))
 		}
 	}
 }

@@ -4,14 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
 // skimmer walks over JSON text. A vocabulary is one object of some 150,000
-// entries; reading it with encoding/json takes most of the time that a program
-// needs to start, and this a tenth of it. Whatever is not a vocabulary or a list
-// of merges is only measured here, and then read by encoding/json.
+// entries, and encoding/json alone takes longer to read it than this package
+// does for all that it builds (BenchmarkOpenAgainstJSON). What is neither a
+// vocabulary nor a list of merges is only measured here, and then read by
+// encoding/json.
 type skimmer struct {
 	text string
 	at   int
@@ -189,25 +189,33 @@ func (s *skimmer) array(item func() error) error {
 	}
 }
 
-// fields returns the text of each value of an object. Those of unread names are
-// only measured, since whoever reads them finds what is wrong in them.
-func fields(text string, unread ...string) (map[string]string, error) {
+// sections returns the text of each value of a tokenizer.json and of its model.
+// Those of vocab and merges are only measured, since whoever reads them finds
+// what is wrong in them.
+func sections(text string) (top, model map[string]string, err error) {
 	s := &skimmer{text: text}
-	out := map[string]string{}
-	s.space()
-	err := s.object(func(key string) error {
+	top, model = map[string]string{}, map[string]string{}
+	note := func(into map[string]string, key string, check bool) error {
 		v, err := s.value()
-		if err == nil && !slices.Contains(unread, key) && !json.Valid([]byte(v)) {
+		if err == nil && check && !json.Valid([]byte(v)) {
 			err = fmt.Errorf("%s is no JSON", short(key))
 		}
-		out[key] = v
+		into[key] = v
 		return err
+	}
+	s.space()
+	err = s.object(func(key string) error {
+		if key != "model" {
+			return note(top, key, true)
+		}
+		err := s.object(func(key string) error { return note(model, key, key != "vocab" && key != "merges") })
+		if err != nil {
+			return fmt.Errorf("model: %w", err)
+		}
+		return nil
 	})
-	if err != nil {
-		return nil, err
+	if s.space(); err == nil && s.at < len(s.text) {
+		err = s.fail("more after the end")
 	}
-	if s.space(); s.at < len(s.text) {
-		return nil, s.fail("more after the end")
-	}
-	return out, nil
+	return top, model, err
 }

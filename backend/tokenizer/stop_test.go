@@ -88,6 +88,7 @@ func TestStop(t *testing.T) {
 		{"xDEFGDEFGH", []string{"DEFGH"}, "xDEFG", "DEFGH"},
 		{"aab", []string{"ab"}, "a", "ab"},
 		{"aaaab", []string{"aaab"}, "a", "aaab"},
+		{"aabaaabaaac", []string{"aabaaac"}, "aaba", "aabaaac"},
 		{"one\n\ntwo", []string{"\n\n", "two"}, "one", "\n\n"},
 		// The match that ends first, though the other starts first.
 		{"abcd", []string{"abcd", "bc"}, "a", "bc"},

@@ -4,8 +4,6 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"golang.org/x/text/unicode/norm"
-
 	"github.com/tokenrouter/tokenrouter/algorithms"
 )
 
@@ -37,7 +35,7 @@ type Tokenizer struct {
 	eos            []Token
 	templates      map[string]*chatTemplate // by name; "default" and perhaps "tool_use"
 
-	pool *sync.Pool // of *workspace
+	pool sync.Pool // of *workspace
 }
 
 // Vocab returns one more than the largest id, added tokens included.
@@ -121,8 +119,8 @@ func (t *Tokenizer) encode(dst []Token, text string, which which) []Token {
 			dst = append(dst, Token(t.added[token].ID))
 			return
 		}
-		if t.nfc && !norm.NFC.IsNormalString(part) {
-			part = norm.NFC.String(part)
+		if t.nfc {
+			part = compose(part)
 		}
 		t.cut(part, t.inNormalized, which, func(part string, token int32) {
 			if token >= 0 {

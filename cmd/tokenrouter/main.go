@@ -100,7 +100,7 @@ played by a simulator.`,
 			*started = true
 		},
 	}
-	root.AddCommand(newRun(), newTune(), newList(), newProfile(), newBench(), newReplay(), newVersion())
+	root.AddCommand(newRun(), newTune(), newValidate(), newGenerate(), newDoctor(), newReplay(), newBench(), newList(), newProfile(), newVersion())
 	return root
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/internal/modelconfig"
 	"github.com/tokenrouter/tokenrouter/internal/report"
 	"github.com/tokenrouter/tokenrouter/internal/steptime"
@@ -29,13 +30,14 @@ tokenrouter list profiles.`,
 		Example: `  tokenrouter profile show a100-80gb/sglang-0.5.10/qwen3-8b-tp1
   tokenrouter profile import steps.csv --gpu a100-80gb --model qwen3-8b --engine sglang --engine-version 0.5.10 --origin "our bench" --licence Apache-2.0
   tokenrouter profile roofline --gpu h200 --config qwen3-8b --tp 2
+  tokenrouter profile measure --model random:qwen3-58m --out mine.toml
   tokenrouter profile check`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return &usageError{fmt.Errorf("profile needs to know what to do\n  fix: use show, import, roofline or check")}
+			return &usageError{fmt.Errorf("profile needs to know what to do\n  fix: use show, import, roofline, measure or check")}
 		},
 	}
-	cmd.AddCommand(newProfileShow(), newProfileImport(), newProfileRoofline(), newProfileCheck())
+	cmd.AddCommand(newProfileShow(), newProfileImport(), newProfileRoofline(), newProfileMeasure(), newProfileCheck())
 	return cmd
 }
 
@@ -178,6 +180,15 @@ func writeProfile(stdout io.Writer, path string, p *steptime.Profile) error {
 	}
 	_, err = f.Write(text.Bytes())
 	return errors.Join(err, f.Close())
+}
+
+// replaceProfile writes a profile over whatever the file holds.
+func replaceProfile(path string, p *steptime.Profile) error {
+	var text bytes.Buffer
+	if err := steptime.WriteTOML(&text, p); err != nil {
+		return err
+	}
+	return experiments.ReplaceFile(path, text.Bytes())
 }
 
 func newProfileCheck() *cobra.Command {

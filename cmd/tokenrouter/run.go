@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tokenrouter/tokenrouter/experiments"
+	"github.com/tokenrouter/tokenrouter/experiments/engines"
 	"github.com/tokenrouter/tokenrouter/experiments/output"
 )
 
@@ -52,13 +54,14 @@ this changes are run again and no others.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&o.on, "on", nil, "where to run instead: dtmc, sim")
+	f.StringSliceVar(&o.on, "on", nil, "where to run instead: "+strings.Join(experiments.Places, ", "))
 	f.StringVar(&o.out, "out", "", "folder for results (default results/NAME)")
 	f.IntVar(&o.workers, "workers", 0, "cells at once (default: one for each CPU)")
 	f.BoolVar(&o.json, "json", false, "print one JSON object for each cell and seed instead of tables")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the resolved experiment and run nothing")
 	f.Int64Var(&o.events, "events", 0, "also write the first `N` events of one simulated cell, the timeline's, to events.jsonl")
 	addSet(cmd, &o.set)
+	complete(cmd, "on", experiments.Places...)
 	return cmd
 }
 
@@ -87,6 +90,7 @@ func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	if o.out == "" {
 		o.out = filepath.Join("results", plan.Name)
 	}
+	warnMeasuring(cmd, plan)
 	start := time.Now()
 	bar := newProgress(cmd.ErrOrStderr())
 	results, err := experiments.Run(cmd.Context(), plan, experiments.Options{
@@ -115,6 +119,27 @@ func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	}
 	cmd.PrintErrf("%d runs in %.1f s, %d taken over; wrote %s\n", results.Ran, time.Since(start).Seconds(), results.Reused, filepath.Join(o.out, output.ReportHTML))
 	return failures(results, o.out)
+}
+
+// warnMeasuring says what a run in real time asks of people.
+func warnMeasuring(cmd *cobra.Command, p *experiments.Plan) {
+	measured, s := p.MeasuredRuns()
+	if measured == 0 {
+		return
+	}
+	cmd.PrintErrf("%d runs are measured, one after the other%s: let nothing else run meanwhile\n", measured, lasting(s))
+	const quiet = 0.5
+	if busy := engines.Busy(); busy > quiet {
+		cmd.PrintErrf("warning: other programs kept %.1f of %d cores busy over the last minute; figures will suffer\n", busy, runtime.NumCPU())
+	}
+}
+
+// lasting says how long runs of a known length take; nothing of others.
+func lasting(seconds float64) string {
+	if seconds == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %v in all", time.Duration(seconds*float64(time.Second)).Round(time.Second))
 }
 
 // writeEvents writes what --events asks for.
@@ -209,7 +234,11 @@ func failures(results *experiments.Results, out string) error {
 func printPlan(out io.Writer, p *experiments.Plan) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "question = %q\non = %s\nsystems = %s\nseeds = %v\n", p.Question, experiments.TOML(p.On), experiments.TOML(p.Systems), experiments.TOML(p.SeedInts()))
-	fmt.Fprintf(w, "# %d cells, %d runs (cells that must give equal results share one)\n\n", len(p.Cells), p.Runs())
+	fmt.Fprintf(w, "# %d cells, %d runs (cells that must give equal results share one)\n", len(p.Cells), p.Runs())
+	if measured, s := p.MeasuredRuns(); measured > 0 {
+		fmt.Fprintf(w, "# %d of them measured, one after the other%s\n", measured, lasting(s))
+	}
+	fmt.Fprintln(w)
 	for _, s := range p.Points[0].Settings {
 		comment := ""
 		if s.Default {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,13 +12,15 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/tokenrouter/tokenrouter/experiments/engines"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"tokenrouter": main})
 }
 
-// TestScripts runs the program as users do. The scripts have four commands
+// TestScripts runs the program as users do. The scripts have six commands
 // beside the usual ones:
 //
 //	exits CODE COMMAND…    run, and want that exit code
@@ -26,6 +29,8 @@ func TestMain(m *testing.M) {
 //	same FILE FILE         want two files of equal bytes
 //	interrupt DIR COMMAND… send an interrupt once DIR holds a finished cell, and
 //	                       want exit code 130
+//	interruptoutput COMMAND…  the same, once it has printed something
+//	savetoy FAMILY DIR     save a toy model as a folder
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -33,7 +38,7 @@ func TestScripts(t *testing.T) {
 			"exits":     exits,
 			"bad":       bad,
 			"same":      same,
-			"interrupt": interrupt,
+			"interrupt": interrupt, "interruptoutput": interruptOutput, "savetoy": saveToy,
 		},
 	})
 }
@@ -106,4 +111,37 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(cmd.Process.Signal(os.Interrupt))
 	wantCode(ts, exitInterrupted, cmd.Wait())
+}
+
+func interruptOutput(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: interruptoutput COMMAND…")
+	}
+	path, err := exec.LookPath(args[0])
+	ts.Check(err)
+	cmd := exec.Command(path, args[1:]...)
+	cmd.Dir = ts.MkAbs(".")
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	ts.Check(cmd.Start())
+	_, err = out.Read(make([]byte, 1))
+	ts.Check(err)
+	ts.Check(cmd.Process.Signal(os.Interrupt))
+	_, err = io.Copy(io.Discard, out)
+	ts.Check(err)
+	wantCode(ts, exitInterrupted, cmd.Wait())
+	_, err = io.WriteString(ts.Stderr(), errs.String())
+	ts.Check(err)
+}
+
+func saveToy(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: savetoy FAMILY DIR")
+	}
+	w, err := engines.Open("toy:" + args[0])
+	ts.Check(err)
+	ts.Check(w.Save(ts.MkAbs(args[1])))
+	ts.Check(w.Close())
 }

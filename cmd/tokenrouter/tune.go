@@ -52,6 +52,7 @@ point by point.`,
 	f.BoolVar(&o.table, "table", false, "also find the best B for every number of live requests")
 	f.BoolVar(&o.json, "json", false, "print one JSON object for each point")
 	addSet(cmd, &o.set)
+	complete(cmd, "search", "peers", "all")
 	return cmd
 }
 

@@ -266,9 +266,15 @@ func (v *view) summaryB() *report.Table {
 	t := &report.Table{Title: "Throughput by threshold, token/s", Columns: []report.Column{
 		{Name: v.facetName(), Key: true},
 		{Name: "best B, chain", Number: true}, {Name: "best B, sim", Number: true},
+	}}
+	measured := v.measuredPlaces()
+	for _, on := range measured {
+		t.Columns = append(t.Columns, report.Column{Name: "best B, " + on, Number: true})
+	}
+	t.Columns = append(t.Columns, []report.Column{
 		{Name: "B = 1", Number: true}, {Name: "best B", Number: true}, {Name: "gain", Number: true}, {Name: "worst loses", Number: true},
 		{Name: "B matters"},
-	}}
+	}...)
 	for _, system := range levels {
 		t.Columns = append(t.Columns, report.Column{Name: system, Number: true})
 	}
@@ -277,13 +283,17 @@ func (v *view) summaryB() *report.Table {
 		if main == nil {
 			continue
 		}
-		row := []string{v.groupName(group), v.bestB(group, experiments.OnChain), v.bestB(group, experiments.OnSim),
-			"–", short(main.best().tokPerS), "–",
-			fmt.Sprintf("%.0f %%", 100*(1-main.worst().tokPerS/main.best().tokPerS)), "–"}
+		row := []string{v.groupName(group), v.bestB(group, experiments.OnChain), v.bestB(group, experiments.OnSim)}
+		for _, on := range measured {
+			row = append(row, v.bestB(group, on))
+		}
+		first := len(row)
+		row = append(row, "–", short(main.best().tokPerS), "–",
+			fmt.Sprintf("%.0f %%", 100*(1-main.worst().tokPerS/main.best().tokPerS)), "–")
 		if one, ok := main.at(1); ok {
-			row[3], row[5], row[7] = short(one.tokPerS), percent(main.gain()), "hardly"
+			row[first], row[first+2], row[first+4] = short(one.tokPerS), percent(main.gain()), "hardly"
 			if main.matters() {
-				row[7] = "yes"
+				row[first+4] = "yes"
 				t.Emphasis = append(t.Emphasis, len(t.Rows))
 			}
 		}
@@ -298,6 +308,11 @@ func (v *view) summaryB() *report.Table {
 	}
 	t.Note = fmt.Sprintf("B matters: the best B gains more than %.0f %% over B = 1. Figures are %s.", 100*mattersGain, placeName(v.bestPlace()))
 	return t
+}
+
+// measuredPlaces lists the places in real time.
+func (v *view) measuredPlaces() []string {
+	return slices.DeleteFunc(slices.Clone(v.results.Plan.On), func(on string) bool { return !experiments.IsReal(on) })
 }
 
 func (v *view) bestB(group combo, on string) string {

@@ -2,6 +2,7 @@ package output
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tokenrouter/tokenrouter/experiments"
@@ -64,10 +65,13 @@ func (v *view) addSystem(facet *figure.Facet, panel combo, system string) {
 }
 
 func placeName(on string) string {
-	if on == experiments.OnChain {
+	switch on {
+	case experiments.OnChain:
 		return "predicted"
+	case experiments.OnSim:
+		return "simulated"
 	}
-	return "simulated"
+	return "measured on " + on
 }
 
 // line collects the points of one series.
@@ -94,7 +98,7 @@ func (v *view) line(group combo, system, on string) figure.Series {
 
 // addLevel draws a system whose figure does not depend on X.
 func (v *view) addLevel(facet *figure.Facet, panel combo, system string) {
-	for _, on := range []string{experiments.OnSim, experiments.OnChain} {
+	for _, on := range placesByTrust {
 		rows := v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && panel.fits(r) })
 		if len(rows) > 0 && len(v.series) == 0 {
 			facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtY, Value: rows[0].Mean[v.y], Label: system, Hue: system})
@@ -115,10 +119,15 @@ func (v *view) markBest(facet *figure.Facet, panel combo, system string) {
 	facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtPoint, X: c.best().b, Value: c.best().tokPerS, Label: "best B = " + short(c.best().b)})
 }
 
-// bestPlace is where the best B is read off: the simulator if it ran.
+// placesByTrust lists where figures are read off first: the simulator, which
+// plays every detail for long enough, then the chain, then what was measured,
+// which a short run leaves noisy.
+var placesByTrust = []string{experiments.OnSim, experiments.OnChain, experiments.OnPaced, experiments.OnCPU}
+
+// bestPlace is where the best B is read off.
 func (v *view) bestPlace() string {
-	for _, on := range v.results.Plan.On {
-		if on == experiments.OnSim {
+	for _, on := range placesByTrust {
+		if slices.Contains(v.results.Plan.On, on) {
 			return on
 		}
 	}

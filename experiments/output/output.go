@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/internal/report"
@@ -107,12 +108,14 @@ func (v *view) draw() ([]drawn, error) {
 	plan := v.results.Plan
 	switch {
 	case plan.Points[0].Spec.Workload.Kind == experiments.KindScript:
-		g, err := v.gantt()
-		if err != nil {
-			return nil, err
+		if slices.Contains(plan.On, experiments.OnSim) { // it is drawn from what a simulation showed
+			g, err := v.gantt()
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, named{plan.Name + "-gantt", "Who runs when under each system.", g})
 		}
-		list = append(list, named{plan.Name + "-gantt", "Who runs when under each system.", g},
-			named{plan.Name, "", v.bars()})
+		list = append(list, named{plan.Name, "", v.bars()})
 	case (plan.Plot.Kind == "heat" || plan.Plot.Kind == "loss") && len(v.groups()) > 1 && v.xNames() == nil:
 		for _, on := range plan.On {
 			list = append(list, named{plan.Name + "-" + on, "", v.heat(experiments.SystemTokenRouter, on)})

@@ -192,6 +192,14 @@ func TestEveryCarriedExperimentDraws(t *testing.T) {
 			case experiments.IsOpen(kind):
 				set = append(set, "workload.requests=60", "workload.warmup_s=0")
 			}
+			if plan.Measures() {
+				set = append(set, "measure.duration_s=0.3", "measure.warmup_s=0.1")
+			}
+			for _, m := range plan.Points[0].Spec.Models {
+				if m.CPU != nil {
+					set = append(set, "models."+m.Name+".cpu.model=toy:qwen3")
+				}
+			}
 		}
 		plan, err := experiments.Load(file, src, set...)
 		if err != nil {
@@ -205,6 +213,26 @@ func TestEveryCarriedExperimentDraws(t *testing.T) {
 		if answers, table := Summary(r); len(answers) == 0 || len(table.Rows) == 0 || len(files) < 3 {
 			t.Errorf("%s: %d answers, %d rows, files %d", name, len(answers), len(table.Rows), len(files))
 		}
+	}
+}
+
+// What was measured alone draws too, and is called so.
+func TestMeasuredAlone(t *testing.T) {
+	_, src, err := experiments.Source("schedules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := write(t, results(t, string(src), "on=paced"))
+	if _, drawn := files["small-gantt.svg"]; drawn {
+		t.Error("a schedule is drawn of a run that nobody simulated")
+	}
+	if page := string(files[ReportHTML]); !strings.Contains(page, "On paced the real runtime was measured") {
+		t.Error("the report does not say that figures were measured")
+	}
+	svg := string(write(t, results(t, small, "on=dtmc,sim,paced", "seeds=[1]", "systems=tokenrouter", "workload.duration_s=20",
+		"measure.duration_s=0.15", "measure.warmup_s=0.05", "sweep.models.large.B=[1, 2]"))["small.svg"])
+	if !strings.Contains(svg, "measured on paced") {
+		t.Error("the figure does not tell measured points")
 	}
 }
 

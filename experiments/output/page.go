@@ -66,6 +66,8 @@ func definitions() []report.Definition {
 		{Term: "goodput", Unit: "request/s", Text: "requests that ended with TTFT and TPOT within the limits of their class; the good request share is over all that ended, aborted and refused ones included"},
 		{Term: "class_NAME_…", Text: "the same figures of the requests of one class"},
 		{Term: "GPU-seconds", Unit: "s / 1000 token", Text: "GPUs in use · time / 1000 visible tokens; a GPU that models share counts once"},
+		{Term: "overhead", Unit: "µs", Text: "measured only: from the end of the last step that a step had to wait for, its model's own or those out of which its requests came, to its start; scheduler, hand-off and all that lies between"},
+		{Term: "mean step", Unit: "ms", Text: "from the decision to start a step to its end; shown where something is measured"},
 		{Term: "B in force", Unit: "requests", Text: "the threshold after it was cut to what cannot stall: ΣB ≤ live requests + models − 1"},
 	}
 }
@@ -103,8 +105,13 @@ func (v *view) assumptions() []string {
 		out = append(out, "Hand-offs are drawn from a routing matrix: the numbers of tokens between them are geometric and independent.")
 	}
 	for _, on := range v.results.Plan.On {
-		if on == experiments.OnChain {
+		switch on {
+		case experiments.OnChain:
 			out = append(out, "The chain gives every step of a batch size the length for the mean number of rows, and splits lengths between the two nearest quanta so that means are exact.")
+		case experiments.OnPaced:
+			out = append(out, "On paced the real runtime was measured, with engines that run no model and take as long as the step times say: another run finds other figures.")
+		case experiments.OnCPU:
+			out = append(out, "On cpu the real runtime was measured with models that ran on one machine: another run finds other figures.")
 		}
 	}
 	out = append(out, v.results.Plan.SharingTexts()...)

@@ -24,6 +24,9 @@ func (s sample) quantiles() Quantiles {
 	return Quantiles{Mean: sum / float64(len(s)), P50: at(0.5), P95: at(0.95), P99: at(0.99)}
 }
 
+// QuantilesOf describes values, which it sorts.
+func QuantilesOf(values []float64) Quantiles { return sample(values).quantiles() }
+
 // batchMeans estimates the standard error of a rate from the counts of equal
 // slices of time. It keeps between half and all of maxSlices: when they are
 // full, neighbours merge and slices double, so the run's length need not be

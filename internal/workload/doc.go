@@ -10,6 +10,9 @@ package workload
 
 import "github.com/tokenrouter/tokenrouter/algorithms"
 
+// purposeQuery is as old as the first three below, and lies between them.
+const purposeQuery algorithms.Purpose = 0x5105
+
 // Purposes of this package's draws: part of what a seed means. The first three
 // are older than the package.
 const (

@@ -71,6 +71,31 @@ func siluMulBlocks(y, gate, up []float32) {
 	}
 }
 
+// largestBlocks raises the lanes of most to the values of x. The length of x is a
+// multiple of 32 and not 0. Of a NaN it makes anything.
+func largestBlocks(x []float32, most *[lanes]float32) {
+	if level == avx512 {
+		largestAVX512(&x[0], len(x)/lanes, &most[0])
+	} else {
+		largestAVX2(&x[0], len(x)/lanes, &most[0])
+	}
+}
+
+// scaleBlocks computes y = x·a, and y = x·a·w if w is not nil. The length of y is
+// a multiple of 32 and not 0.
+func scaleBlocks(y, x []float32, a float32, w []float32) {
+	switch blocks := len(y) / lanes; {
+	case w == nil && level == avx512:
+		scaleAVX512(&y[0], &x[0], a, blocks)
+	case w == nil:
+		scaleAVX2(&y[0], &x[0], a, blocks)
+	case level == avx512:
+		scaleMulAVX512(&y[0], &x[0], a, &w[0], blocks)
+	default:
+		scaleMulAVX2(&y[0], &x[0], a, &w[0], blocks)
+	}
+}
+
 // readBlocks XORs the bits of x into the lanes of sum. The length of x is a
 // multiple of 32 and not 0.
 func readBlocks(x []float32, sum *[lanes]uint32) {

@@ -51,16 +51,49 @@ func expGo(x float32) float32 {
 // sum has the lanes of a dot product with ones. x is not empty; if it holds a
 // NaN or +Inf, all of it becomes NaN, and so it does if all of it is -Inf.
 func Softmax(x []float32) {
-	most := x[0]
-	for _, v := range x {
-		if v > most || v != v {
-			most = v
+	// A NaN may get lost here: its own exponential keeps it.
+	most := largest(x)
+	scale(x, x, 1/expSum(x, most), nil)
+}
+
+// largest returns the largest number of x, which is not empty, or if x holds a
+// NaN, anything.
+func largest(x []float32) float32 {
+	most, whole := x[0], wholeBlocks(len(x))
+	if whole > 0 {
+		var lane [lanes]float32
+		copy(lane[:], x)
+		largestBlocks(x[:whole], &lane)
+		for _, v := range lane {
+			most = max(most, v)
 		}
 	}
-	scale := 1 / expSum(x, most)
-	for i := range x {
-		x[i] *= scale
+	for _, v := range x[whole:] {
+		most = max(most, v)
 	}
+	return most
+}
+
+// scale computes y = x·a, and y = x·a·w if w is not nil.
+func scale(y, x []float32, a float32, w []float32) {
+	whole := wholeBlocks(len(y))
+	if whole > 0 {
+		scaleBlocks(y[:whole], x, a, w)
+	}
+	for i := whole; i < len(y); i++ {
+		y[i] = x[i] * a
+		if w != nil {
+			y[i] *= w[i]
+		}
+	}
+}
+
+// wholeBlocks is how many of n numbers the kernels in assembly take.
+func wholeBlocks(n int) int {
+	if level == plainGo {
+		return 0
+	}
+	return n / lanes * lanes
 }
 
 // expSum replaces x by exp(x[i]-shift) and returns the sum.
@@ -69,7 +102,7 @@ func expSum(x []float32, shift float32) float32 {
 		return expSumGo(x, shift)
 	}
 	var sum [lanes]float32
-	whole := len(x) / lanes * lanes
+	whole := wholeBlocks(len(x))
 	if whole > 0 {
 		expSumBlocks(x[:whole], shift, &sum)
 	}
@@ -103,7 +136,7 @@ func SiLUMul(y, gate, up []float32) {
 		siluMulGo(y, gate, up)
 		return
 	}
-	whole := len(y) / lanes * lanes
+	whole := wholeBlocks(len(y))
 	if whole > 0 {
 		siluMulBlocks(y[:whole], gate, up)
 	}
@@ -129,8 +162,5 @@ func RMSNorm(y, x, w []float32, epsilon float64) {
 	if len(x) != len(y) || len(w) != len(y) {
 		panic(fmt.Sprintf("kernel: RMSNorm of %d numbers, %d weights, into %d", len(x), len(w), len(y)))
 	}
-	scale := float32(1 / math.Sqrt(float64(Dot(x, x))/float64(len(x))+epsilon))
-	for i, v := range x {
-		y[i] = float32(v*scale) * w[i]
-	}
+	scale(y, x, float32(1/math.Sqrt(float64(Dot(x, x))/float64(len(x))+epsilon)), w)
 }

@@ -128,10 +128,8 @@ func weightedSum[W stored](y, a []float32, v []W, f format, s shape, n int) {
 // its bits: the yardstick for kernels that stream weights from memory.
 func ReadThrough(x []float32) uint32 {
 	var sum [lanes]uint32
-	whole := len(x) / lanes * lanes
-	if level == plainGo {
-		whole = 0
-	} else if whole > 0 {
+	whole := wholeBlocks(len(x))
+	if whole > 0 {
 		readBlocks(x[:whole], &sum)
 	}
 	var all uint32

@@ -42,6 +42,15 @@ func siluMulAVX512(y *float32, gate *float32, up *float32, blocks int)
 func readThroughAVX512(x *float32, blocks int, sum *uint32)
 
 //go:noescape
+func largestAVX512(x *float32, blocks int, most *float32)
+
+//go:noescape
+func scaleAVX512(y *float32, x *float32, a float32, blocks int)
+
+//go:noescape
+func scaleMulAVX512(y *float32, x *float32, a float32, w *float32, blocks int)
+
+//go:noescape
 func expSumAVX2(x *float32, shift float32, blocks int, sum *float32)
 
 //go:noescape
@@ -49,3 +58,12 @@ func siluMulAVX2(y *float32, gate *float32, up *float32, blocks int)
 
 //go:noescape
 func readThroughAVX2(x *float32, blocks int, sum *uint32)
+
+//go:noescape
+func largestAVX2(x *float32, blocks int, most *float32)
+
+//go:noescape
+func scaleAVX2(y *float32, x *float32, a float32, blocks int)
+
+//go:noescape
+func scaleMulAVX2(y *float32, x *float32, a float32, w *float32, blocks int)

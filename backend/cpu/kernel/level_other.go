@@ -22,6 +22,14 @@ func siluMulBlocks(y, gate, up []float32) {
 	panic("kernel: no assembly for this processor")
 }
 
+func largestBlocks(x []float32, most *[lanes]float32) {
+	panic("kernel: no assembly for this processor")
+}
+
+func scaleBlocks(y, x []float32, a float32, w []float32) {
+	panic("kernel: no assembly for this processor")
+}
+
 func readBlocks(x []float32, sum *[lanes]uint32) {
 	panic("kernel: no assembly for this processor")
 }

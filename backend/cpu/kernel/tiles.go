@@ -12,6 +12,9 @@ const (
 	panelBytes = 512 << 10
 	// chunkBytes of weights stay in that cache while the rows of a panel pass by.
 	chunkBytes = 128 << 10
+	// callBytes of weights are read by one call at most, in about 50 µs: assembly
+	// can't be interrupted, and a garbage collection makes all others wait for it.
+	callBytes = 1 << 20
 )
 
 // ends hold the last values of rows whose length is no multiple of 32, padded
@@ -29,12 +32,13 @@ func product[W stored](y, x []float32, w []W, f format, s shape, lo, hi int) {
 		return
 	}
 	panel := max(tileRows, panelBytes/(4*s.k)/tileRows*tileRows)
-	chunk := hi - lo
-	switch {
-	case s.k%lanes != 0:
-		chunk = endColumns
-	case s.rows > tileRows:
-		chunk = max(1, chunkBytes/(s.k*int(unsafe.Sizeof(w[0])))/endColumns) * endColumns
+	chunk := endColumns
+	if s.k%lanes == 0 {
+		bytes := callBytes
+		if s.rows > tileRows {
+			bytes = chunkBytes
+		}
+		chunk *= max(1, bytes/(s.k*int(unsafe.Sizeof(w[0])))/endColumns)
 	}
 	for first := 0; first < s.rows; first += panel {
 		last := min(first+panel, s.rows)

@@ -208,24 +208,72 @@ func siluMul(l level) {
 // lane by lane into sum.
 func readThrough(l level) {
 	function("readThrough"+l.name, "func(x *float32, blocks int, sum *uint32)")
-	x, blocks, sum := Load(Param("x"), GP64()), Load(Param("blocks"), GP64()), Load(Param("sum"), GP64())
-	sums := l.sums[:lanes/l.width]
-	for i, s := range sums {
-		VMOVUPS(Mem{Base: sum, Disp: 4 * l.width * i}, s)
+	reduce(l, "sum", VXORPS)
+}
+
+// largest emits: the largest of the values that stand 32 apart, into most, which
+// holds as many already. Of a NaN it makes anything.
+func largest(l level) {
+	function("largest"+l.name, "func(x *float32, blocks int, most *float32)")
+	reduce(l, "most", VMAXPS)
+}
+
+// reduce emits the loop that combines all of x, lane by lane, with 32 values.
+func reduce(l level, into string, combine func(ops ...Op)) {
+	x, blocks, result := Load(Param("x"), GP64()), Load(Param("blocks"), GP64()), Load(Param(into), GP64())
+	lanesOf := l.sums[:lanes/l.width]
+	for i, s := range lanesOf {
+		VMOVUPS(Mem{Base: result, Disp: 4 * l.width * i}, s)
 	}
 	Label("block")
 	for line := 0; line < 4*lanes; line += 64 {
 		PREFETCHT1(Mem{Base: x, Disp: prefetchBytes + line})
 	}
-	for i, s := range sums {
-		VXORPS(Mem{Base: x, Disp: 4 * l.width * i}, s, s)
+	for i, s := range lanesOf {
+		combine(Mem{Base: x, Disp: 4 * l.width * i}, s, s)
 	}
 	ADDQ(U32(4*lanes), x)
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
-	for i, s := range sums {
-		VMOVUPS(s, Mem{Base: sum, Disp: 4 * l.width * i})
+	for i, s := range lanesOf {
+		VMOVUPS(s, Mem{Base: result, Disp: 4 * l.width * i})
 	}
+	VZEROUPPER()
+	RET()
+}
+
+// scale emits y = x·a, and scaleMul y = x·a·w.
+func scale(l level, weighted bool) {
+	name, signature := "scale", "func(y, x *float32, a float32, blocks int)"
+	if weighted {
+		name, signature = "scaleMul", "func(y, x *float32, a float32, w *float32, blocks int)"
+	}
+	function(name+l.name, signature)
+	y, x, blocks := Load(Param("y"), GP64()), Load(Param("x"), GP64()), Load(Param("blocks"), GP64())
+	pointers := []reg.Register{y, x}
+	if weighted {
+		pointers = append(pointers, Load(Param("w"), GP64()))
+	}
+	a, err := Param("a").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	by := l.temps[0]
+	VBROADCASTSS(a.Addr, by)
+	Label("block")
+	for i := range lanes / l.width {
+		disp, value := 4*l.width*i, l.sums[i]
+		VMULPS(Mem{Base: x, Disp: disp}, by, value)
+		if weighted {
+			VMULPS(Mem{Base: pointers[2], Disp: disp}, value, value)
+		}
+		VMOVUPS(value, Mem{Base: y, Disp: disp})
+	}
+	for _, p := range pointers {
+		ADDQ(U32(4*lanes), p)
+	}
+	DECQ(blocks)
+	JNZ(LabelRef("block"))
 	VZEROUPPER()
 	RET()
 }

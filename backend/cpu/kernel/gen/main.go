@@ -42,7 +42,7 @@ var (
 func main() {
 	for _, f := range []format{f32, bf16, f16} {
 		products([4]tile{{avx512, f, 1, 4, 1}, {avx512, f, 2, 4, 1}, {avx512, f, 3, 4, 1}, {avx512, f, 4, 3, 1}})
-		products([4]tile{{avx2, f, 1, 3, 1}, {avx2, f, 2, 3, 2}, {avx2, f, 3, 2, 2}, {avx2, f, 4, 1, 2}})
+		products([4]tile{{avx2, f, 1, 3, 1}, {avx2, f, 2, 3, 2}, {avx2, f, 3, 2, 2}, {avx2, f, 4, 3, 4}})
 	}
 	for _, f := range []format{f32, bf16} {
 		weightedSum(avx512, f)
@@ -52,12 +52,15 @@ func main() {
 		expSum(l)
 		siluMul(l)
 		readThrough(l)
+		largest(l)
+		scale(l, false)
+		scale(l, true)
 	}
 	Generate()
 }
 
 // function begins a function that keeps none of its pointers.
 func function(name, signature string) {
-	TEXT(name, NOSPLIT, signature)
+	TEXT(name, 0, signature)
 	Pragma("noescape")
 }

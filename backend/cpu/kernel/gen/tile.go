@@ -37,7 +37,8 @@ func (f format) load(from Mem, to reg.VecPhysical) {
 
 // tile is a block of rows × columns outputs whose sums are held in registers.
 // Where the registers don't hold all lanes of all outputs, the operands are
-// walked in several passes, each over its share of the lanes.
+// walked in several passes, each over its share of the lanes, and the sums of the
+// other passes wait on the stack.
 type tile struct {
 	level
 	format
@@ -81,6 +82,10 @@ const (
 	// second-level cache. Fetching into the first or less far ahead is slower, and
 	// so is fetching each row of the tile ahead of itself.
 	prefetchBytes = 4096
+	// pieceBlocks are walked by all passes in turn: so much of the tile's rows of x
+	// and w stays in the first-level cache (32 KB) from pass to pass, even if a row
+	// is a multiple of 4 KB long, so that all of them compete for the same lines.
+	pieceBlocks = 16
 )
 
 // products emits a function that computes n columns of up to four rows:
@@ -94,34 +99,23 @@ func products(tiles [4]tile) {
 	function(fmt.Sprintf("product%s%s", f.name, tiles[0].level.name), fmt.Sprintf(
 		"func(y *float32, yStride int, x *float32, xStride int, w *%s, wStride int, rows, blocks, n int, xEnd *float32, wEnd *%[1]s)", f.goType))
 	o := operands{
-		y:    newStrided("y", 4),
-		x:    newStrided("x", 4),
-		w:    newStrided("w", f.bytes),
-		n:    Load(Param("n"), GP64()),
-		wEnd: Load(Param("wEnd"), GP64()),
+		y: newStrided("y", 4), x: newStrided("x", 4), w: newStrided("w", f.bytes),
+		n: argument("n"), wEnd: argument("wEnd"),
 	}
 	bytes := 0
 	for _, t := range tiles {
-		bytes = max(bytes, t.spillBytes())
+		bytes = max(bytes, t.keptBytes())
 	}
 	if bytes > 0 {
-		o.spill = AllocLocal(bytes)
-	}
-	rows, err := Param("rows").Resolve()
-	if err != nil {
-		panic(err)
+		o.left, o.ahead, o.kept = AllocLocal(8), AllocLocal(8), AllocLocal(bytes)
 	}
 	for i := len(tiles) - 1; i > 0; i-- {
-		CMPQ(rows.Addr, U32(i+1))
+		CMPQ(argument("rows"), U32(i+1))
 		JEQ(LabelRef(tiles[i].label("columns")))
 	}
 	for _, t := range tiles {
 		if t.rows == 1 && t.columns > 1 {
-			blocks, err := Param("blocks").Resolve()
-			if err != nil {
-				panic(err)
-			}
-			CMPQ(blocks.Addr, U32(longRow))
+			CMPQ(argument("blocks"), U32(longRow))
 			JGE(LabelRef(tile{rows: 1, columns: 1}.label("columns")))
 		}
 		t.columnLoop(o)
@@ -134,11 +128,22 @@ func products(tiles [4]tile) {
 	}
 }
 
-// operands are the registers that outlive a tile.
+// operands are what outlives a tile: registers, and memory where they run out.
 type operands struct {
 	y, x, w strided
-	n, wEnd reg.Register
-	spill   Mem // sums of finished passes
+	n, wEnd Mem
+	left    Mem // blocks after this piece, if there are several passes
+	ahead   Mem // where the first of them began to fetch
+	kept    Mem // sums of all passes, if there are several
+}
+
+// argument is where an argument lies.
+func argument(name string) Mem {
+	basic, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return basic.Addr
 }
 
 func (t tile) label(name string) string { return fmt.Sprintf("%s%dx%d", name, t.rows, t.columns) }
@@ -149,13 +154,8 @@ func (t tile) columnLoop(o operands) {
 	Label(t.label("columns"))
 	CMPQ(o.n, U32(t.columns))
 	JLT(LabelRef(t.label("done")))
-	for pass := range t.passes {
-		t.pass(pass, o)
-		if pass < t.passes-1 {
-			t.save(o.spill)
-		}
-	}
-	t.store(o.y, o.spill)
+	t.compute(o)
+	t.store(o)
 	for range t.columns {
 		ADDQ(o.w.step, o.w.base)
 	}
@@ -173,49 +173,140 @@ func (t tile) sum(row, column, step int) reg.VecPhysical {
 	return t.sums[(row*t.columns+column)*t.steps()+step]
 }
 
-// spillBytes is the room for the sums of all passes but the last.
-func (t tile) spillBytes() int { return (t.passes - 1) * t.rows * t.columns * lanes / t.passes * 4 }
-
-// pass computes its share of the lanes of all outputs.
-func (t tile) pass(pass int, o operands) {
-	for _, s := range t.sums[:t.rows*t.columns*t.steps()] {
-		VXORPS(s.AsX(), s.AsX(), s.AsX())
+// keptBytes is the room for the sums of all passes.
+func (t tile) keptBytes() int {
+	if t.passes == 1 {
+		return 0
 	}
-	name := t.label(fmt.Sprintf("pass%dof", pass))
-	xNow, wNow, left := GP64(), GP64(), GP64()
+	return t.rows * t.columns * lanes * 4
+}
+
+// compute leaves the sums of all lanes in registers, or if there are several
+// passes, in kept.
+func (t tile) compute(o operands) {
+	xNow, wNow, ahead := GP64(), GP64(), GP64()
 	MOVQ(o.x.base, xNow)
 	MOVQ(o.w.base, wNow)
-	Load(Param("blocks"), left)
-	TESTQ(left, left)
-	JZ(LabelRef("end" + name))
-	ahead := GP64()
 	MOVQ(o.w.base, ahead)
 	for range t.columns {
 		ADDQ(o.w.step, ahead)
 	}
-	Label("block" + name)
-	if pass == 0 { // the others find the weights in the cache
-		for line := 0; line < t.columns*lanes*t.format.bytes; line += 64 {
-			PREFETCHT1(Mem{Base: ahead, Disp: prefetchBytes + line})
-		}
-		ADDQ(U32(t.columns*lanes*t.format.bytes), ahead)
+	left := GP64()
+	MOVQ(argument("blocks"), left)
+	if t.passes == 1 {
+		t.zero()
+		TESTQ(left, left)
+		JZ(LabelRef(t.label("walked")))
+		t.walk(0, o, xNow, wNow, left, ahead)
+		Label(t.label("walked"))
+	} else {
+		MOVQ(left, o.left)
+		TESTQ(left, left)
+		JZ(LabelRef(t.label("walked")))
+		Label(t.label("piece"))
+		t.piece(o, xNow, wNow, ahead)
+		SUBQ(U32(pieceBlocks), o.left)
+		JGT(LabelRef(t.label("piece")))
+		Label(t.label("walked"))
 	}
-	t.block(pass,
-		func(row, disp int) Mem { return o.x.at(xNow, row, disp) },
-		func(column, disp int) Mem { return o.w.at(wNow, column, disp) })
-	ADDQ(U32(lanes*4), xNow)
-	ADDQ(U32(lanes*t.format.bytes), wNow)
-	DECQ(left)
-	JNZ(LabelRef("block" + name))
-	Label("end" + name)
-	xEnd := GP64()
-	Load(Param("xEnd"), xEnd)
+	xEnd, wEnd := GP64(), GP64()
+	MOVQ(argument("xEnd"), xEnd)
 	TESTQ(xEnd, xEnd)
-	JZ(LabelRef("summed" + name))
+	JZ(LabelRef(t.label("summed")))
+	MOVQ(o.wEnd, wEnd)
+	for pass := range t.passes {
+		t.resume(pass, "end", o, xNow)
+		t.block(pass,
+			func(row, disp int) Mem { return Mem{Base: xEnd, Disp: row*lanes*4 + disp} },
+			func(column, disp int) Mem { return Mem{Base: wEnd, Disp: column*lanes*t.format.bytes + disp} })
+		t.suspend(pass, o)
+	}
+	Label(t.label("summed"))
+}
+
+// piece lets all passes walk over the next pieceBlocks blocks, or what is left.
+func (t tile) piece(o operands, xNow, wNow, ahead reg.Register) {
+	x, w, count := GP64(), GP64(), GP64()
+	for pass := range t.passes {
+		t.resume(pass, "piece", o, xNow)
+		if pass == 0 {
+			MOVQ(ahead, o.ahead)
+		} else {
+			MOVQ(o.ahead, ahead)
+		}
+		MOVQ(xNow, x)
+		MOVQ(wNow, w)
+		MOVQ(o.left, count)
+		whole := t.label(fmt.Sprintf("counted%dof", pass))
+		CMPQ(count, U32(pieceBlocks))
+		JLE(LabelRef(whole))
+		MOVQ(U32(pieceBlocks), count)
+		Label(whole)
+		t.walk(pass, o, x, w, count, ahead)
+		t.suspend(pass, o)
+	}
+	MOVQ(x, xNow)
+	MOVQ(w, wNow)
+}
+
+func (t tile) zero() {
+	for _, s := range t.sums[:t.rows*t.columns*t.steps()] {
+		VXORPS(s.AsX(), s.AsX(), s.AsX())
+	}
+}
+
+// resume takes the sums of a pass up again, or zeros where nothing was walked.
+func (t tile) resume(pass int, name string, o operands, xNow reg.Register) {
+	if t.passes == 1 {
+		return
+	}
+	name = t.label(fmt.Sprintf("%s%dof", name, pass))
+	CMPQ(xNow, o.x.base)
+	JEQ(LabelRef("first" + name))
+	t.eachSum(func(row, column, step int) { VMOVUPS(t.kept(o, pass, row, column, step), t.sum(row, column, step)) })
+	JMP(LabelRef("resumed" + name))
+	Label("first" + name)
+	t.zero()
+	Label("resumed" + name)
+}
+
+func (t tile) suspend(pass int, o operands) {
+	if t.passes > 1 {
+		t.eachSum(func(row, column, step int) { VMOVUPS(t.sum(row, column, step), t.kept(o, pass, row, column, step)) })
+	}
+}
+
+func (t tile) eachSum(do func(row, column, step int)) {
+	for r := range t.rows {
+		for c := range t.columns {
+			for s := range t.steps() {
+				do(r, c, s)
+			}
+		}
+	}
+}
+
+// kept is where a sum waits while other passes run.
+func (t tile) kept(o operands, pass, row, column, step int) Mem {
+	return o.kept.Offset(4 * t.width * (((pass*t.rows+row)*t.columns+column)*t.steps() + step))
+}
+
+// walk adds the products of left blocks to the sums, left ≥ 1, and moves on.
+func (t tile) walk(pass int, o operands, x, w, left, ahead reg.Register) {
+	block := t.label(fmt.Sprintf("block%dof", pass))
+	Label(block)
+	bytes := t.columns * lanes * t.format.bytes
+	for line := 64 * pass; line < bytes; line += 64 * t.passes {
+		PREFETCHT1(Mem{Base: ahead, Disp: prefetchBytes + line})
+	}
+	ADDQ(U32(bytes), ahead)
 	t.block(pass,
-		func(row, disp int) Mem { return Mem{Base: xEnd, Disp: row*lanes*4 + disp} },
-		func(column, disp int) Mem { return Mem{Base: o.wEnd, Disp: column*lanes*t.format.bytes + disp} })
-	Label("summed" + name)
+		func(row, disp int) Mem { return o.x.at(x, row, disp) },
+		func(column, disp int) Mem { return o.w.at(w, column, disp) })
+	ADDQ(U32(lanes*4), x)
+	ADDQ(U32(lanes*t.format.bytes), w)
+	DECQ(left)
+	JNZ(LabelRef(block))
 }
 
 // block adds the products of 32 values to the sums.
@@ -238,16 +329,10 @@ func (t tile) block(pass int, x, w func(row, disp int) Mem) {
 	}
 }
 
-// save keeps the sums of a pass for store.
-func (t tile) save(spill Mem) {
-	for i, s := range t.sums[:t.rows*t.columns*t.steps()] {
-		VMOVUPS(s, spill.Offset(4*t.width*i))
-	}
-}
-
 // store adds the lanes of every output in their fixed order and writes y. Four
 // outputs are finished together.
-func (t tile) store(y strided, spill Mem) {
+func (t tile) store(o operands) {
+	y := o.y
 	type output struct{ row, column int }
 	var outputs []output
 	for c := range t.columns {
@@ -259,8 +344,8 @@ func (t tile) store(y strided, spill Mem) {
 		group := outputs[:min(4, len(outputs))]
 		outputs = outputs[len(group):]
 		var quads []reg.Register
-		for i, o := range group {
-			quads = append(quads, t.quad(o.row, o.column, t.temps[i], spill))
+		for i, out := range group {
+			quads = append(quads, t.quad(out.row, out.column, t.temps[i], o))
 		}
 		last := len(quads) - 1
 		all, second := t.temps[0].AsX(), t.temps[0].AsX()
@@ -274,44 +359,40 @@ func (t tile) store(y strided, spill Mem) {
 			VMOVUPS(all, Mem{Base: y.base, Disp: 4 * group[0].column})
 			continue
 		}
-		for i, o := range group {
+		for i, out := range group {
 			if i == 0 {
-				VMOVSS(all, y.at(y.base, o.row, 4*o.column))
+				VMOVSS(all, y.at(y.base, out.row, 4*out.column))
 			} else {
-				VEXTRACTPS(Imm(uint64(i)), all, y.at(y.base, o.row, 4*o.column))
+				VEXTRACTPS(Imm(uint64(i)), all, y.at(y.base, out.row, 4*out.column))
 			}
 		}
 	}
 }
 
-// quad adds lanes until four are left, which it puts into out.
-func (t tile) quad(row, column int, temp reg.VecPhysical, spill Mem) reg.Register {
-	s := make([]reg.VecPhysical, t.steps())
-	for i := range s {
-		s[i] = t.sum(row, column, i)
-	}
-	if t.passes > 1 { // lanes l and l+16 stand in two passes
-		for i := range s {
-			VADDPS(spill.Offset(4*t.width*((row*t.columns+column)*t.steps()+i)), s[i], s[i])
-		}
-	}
+// quad adds lanes until four are left. It uses temp and returns where they are.
+func (t tile) quad(row, column int, temp reg.VecPhysical, o operands) reg.Register {
+	vectors := lanes / t.width
+	half := vectors / 2
+	sums := t.sums // free, if there are several passes
 	if t.passes == 1 {
-		for i := range len(s) / 2 {
-			VADDPS(s[i+len(s)/2], s[i], s[i])
+		sums = sums[(row*t.columns+column)*vectors:]
+	} else {
+		for i := range vectors {
+			VMOVUPS(t.kept(o, i/t.steps(), row, column, i%t.steps()), sums[i])
 		}
-		s = s[:len(s)/2]
 	}
-	if len(s) == 2 {
-		VADDPS(s[1], s[0], s[0])
-	} else {
-		VEXTRACTF64X4(Imm(1), s[0], temp.AsY())
-		VADDPS(temp.AsY(), s[0].AsY(), s[0].AsY())
+	for i := range half { // lanes l and l+16
+		VADDPS(sums[i], sums[half+i], sums[half+i])
 	}
+	s := sums[vectors-1]
 	if t.width == 8 {
-		VEXTRACTF128(Imm(1), s[0], temp.AsX())
+		VADDPS(sums[half], s, s)
+		VEXTRACTF128(Imm(1), s, temp.AsX())
 	} else {
-		VEXTRACTF32X4(Imm(1), s[0].AsY(), temp.AsX())
+		VEXTRACTF64X4(Imm(1), s, temp.AsY())
+		VADDPS(temp.AsY(), s.AsY(), s.AsY())
+		VEXTRACTF32X4(Imm(1), s.AsY(), temp.AsX())
 	}
-	VADDPS(s[0].AsX(), temp.AsX(), temp.AsX())
+	VADDPS(s.AsX(), temp.AsX(), temp.AsX())
 	return temp.AsX()
 }

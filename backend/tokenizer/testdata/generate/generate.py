@@ -87,6 +87,7 @@ def families():
                 special("<|both|>", lstrip=True, rstrip=True),
                 special("<|alone|>", single_word=True),
                 special("<|both|>>"),
+                plain("lone"),
                 plain("mask", single_word=True),
                 plain("café", normalized=True),
                 plain("Å", normalized=True, rstrip=True),

@@ -67,6 +67,7 @@ def make_texts(rng):
     texts = ["", " ", "a", "\n"] + SENTENCES + SPACES + MARKS + EMOJI + CONTROLS + COMBINING + SPECIALS + WORDS
     texts += [s.upper() for s in SENTENCES[:12]] + [" " + s for s in WORDS] + [s + " " for s in SPECIALS] + [" " + s for s in SPECIALS]
     texts += [unit * n for unit in ("a", " ", "\n", "ab", "!", "中", "9", "e\u0301", " \n", "<", "'s", "🇩🇪") for n in (2, 3, 7, 40, 130)]
+    texts += [base + mark * n for base in ("a", "", "한", "é") for mark in ("\u0301", "\u0316\u0301", "\u0344", "\u0345\u0316") for n in (9, 31, 100)]
     texts += ["x" + s + "y" for s in SPACES + SPECIALS + MARKS] + ["1" + s + "2" for s in SPACES]
     texts += ["".join(character(rng) for _ in range(rng.randrange(1, 12))) for _ in range(300)]
     while len(texts) < 2200:

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tokenrouter/tokenrouter/backend"
+	"github.com/tokenrouter/tokenrouter/experiments"
+	"github.com/tokenrouter/tokenrouter/experiments/engines"
+	"github.com/tokenrouter/tokenrouter/experiments/profiling"
+)
+
+// measureOptions are the flags of profile measure.
+type measureOptions struct {
+	model, beside            string
+	threads, blockTokens     int
+	requests, rows, contexts []int
+	repeats                  int
+	budgetS                  float64
+	origin, licence, machine string
+	out                      string
+}
+
+func newProfileMeasure() *cobra.Command {
+	var o measureOptions
+	cmd := &cobra.Command{
+		Use:   "measure",
+		Short: "Time the steps of a model on this machine",
+		Long: `measure runs steps of a model on this machine, from one request to many, with
+short and long contexts, and with the many rows of extends and prefill chunks,
+and prints the profile that they make. The grid is gone through again and again
+in a new order, and medians count, so that a disturbance hurts little; nothing
+else should run all the same. Steps in between are held out and tell how far the
+profile can be trusted.
+
+With --beside a second model runs too, alone and side by side with the first, in
+turns: by how much steps take longer then is what an experiment file calls
+colocation_factor.`,
+		Example: `  tokenrouter profile measure --model models/qwen3-0.6b --out small.toml
+  tokenrouter profile measure --model random:qwen3-58m --beside random:qwen3-230m
+  tokenrouter profile measure --model toy:qwen3 --requests 1,2,4 --rows 1,8,64 --context 64,512`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := needFlags(cmd, "model"); err != nil {
+				return err
+			}
+			return o.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.model, "model", "", modelFlag)
+	f.StringVar(&o.beside, "beside", "", "a second model, to measure by how much the two slow each other down")
+	f.IntVar(&o.threads, "threads", 1, "cores that share a step")
+	f.IntVar(&o.blockTokens, "block-tokens", 16, "tokens of a KV block")
+	f.IntSliceVar(&o.requests, "requests", nil, "requests in a step, from 1 (default 1 to 16)")
+	f.IntSliceVar(&o.rows, "rows", nil, "rows that one request feeds at once, from 1 (default 1 to 64)")
+	f.IntSliceVar(&o.contexts, "context", nil, "`tokens` of context of each request (default 128, 256, 512)")
+	f.IntVar(&o.repeats, "repeats", 9, "times that the grid is gone through")
+	f.Float64Var(&o.budgetS, "measure-s", 60, "`seconds` after which no further repeat begins")
+	f.StringVar(&o.origin, "origin", "", "who measured, and when (default: this machine)")
+	f.StringVar(&o.licence, "licence", "yours", "of the figures")
+	f.StringVar(&o.machine, "machine", "cpu", "what the profile calls the machine, as its gpu")
+	f.StringVar(&o.out, "out", "", "file to write instead of standard output")
+	return cmd
+}
+
+// modelFlag says what models the flags of verbs take.
+const modelFlag = "`folder` with config.json and *.safetensors; random:NAME for made-up weights of a known shape; toy:qwen3 or toy:llama"
+
+// grid is what the flags ask for.
+func (o *measureOptions) grid() profiling.Grid {
+	const requests, rows, context = 16, 64, 256
+	g := profiling.DefaultGrid(requests, rows, context)
+	g.Repeats, g.Budget = o.repeats, time.Duration(o.budgetS*float64(time.Second))
+	for _, axis := range []struct {
+		given []int
+		into  *[]int
+	}{{o.requests, &g.Requests}, {o.rows, &g.Rows}, {o.contexts, &g.Contexts}} {
+		if axis.given != nil {
+			*axis.into = axis.given
+		}
+	}
+	return g
+}
+
+func (o *measureOptions) run(cmd *cobra.Command) error {
+	g := o.grid()
+	switch err := g.Check(); {
+	case err != nil:
+		return &usageError{fmt.Errorf("--%w", err)}
+	case o.repeats < 1 || o.blockTokens < 1 || o.threads < 1 || !(o.budgetS >= 0):
+		return &usageError{errors.New("--repeats, --threads and --block-tokens must be at least 1, --measure-s at least 0")}
+	}
+	engine, err := o.open(o.model, &g)
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	bar := newProgress(cmd.ErrOrStderr())
+	times, err := profiling.Measure(cmd.Context(), engine, g, bar.update)
+	bar.stop()
+	if err != nil {
+		return interruptedOr(cmd, err)
+	}
+	meta := experiments.CPUMeta(version(), engines.ShortName(o.model))
+	meta.Licence, meta.Machine = o.licence, o.machine
+	if o.origin != "" {
+		meta.Origin = o.origin
+	}
+	if o.beside != "" {
+		if meta.Notes, err = o.joint(cmd, engine, &g); err != nil {
+			return interruptedOr(cmd, err)
+		}
+	}
+	p, err := times.Profile(meta)
+	if err != nil {
+		return err
+	}
+	cmd.PrintErrln(missLine(times.Misses(p)))
+	return writeProfile(cmd.OutOrStdout(), o.out, p)
+}
+
+// open makes an engine with as much KV as the grid takes.
+func (o *measureOptions) open(name string, g *profiling.Grid) (backend.Engine, error) {
+	w, err := engines.Open(name)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	e, err := w.CPU(engines.Options{Threads: o.threads, BlockTokens: o.blockTokens, KVTokens: g.Blocks(o.blockTokens) * o.blockTokens})
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return e, nil
+}
+
+// joint runs the model beside the other one and says what came out, for people
+// and for the notes of the profile.
+func (o *measureOptions) joint(cmd *cobra.Command, engine backend.Engine, g *profiling.Grid) (string, error) {
+	other, err := o.open(o.beside, g)
+	if err != nil {
+		return "", err
+	}
+	defer other.Close()
+	const rounds, longest = 7, 500 * time.Millisecond
+	turn := min(longest, time.Duration(o.budgetS*float64(time.Second))/(4*rounds))
+	half := g.Requests[len(g.Requests)/2]
+	at := profiling.Point{Requests: half, Rows: half, Context: g.Contexts[len(g.Contexts)/2]}
+	own, others, err := profiling.Joint(cmd.Context(), profiling.Part{Engine: engine, Step: at}, profiling.Part{Engine: other, Step: at}, rounds, turn)
+	if err != nil {
+		return "", err
+	}
+	text := func(model string, s profiling.Stretch) string {
+		return fmt.Sprintf("%s: colocation_factor = %.3f (%.3f to %.3f in %d rounds; %.4g ms a step alone, %.4g beside, %v)",
+			engines.ShortName(model), s.Factor, s.Low, s.High, rounds, s.AloneMs, s.BesideMs, at)
+	}
+	cmd.PrintErrln(text(o.model, own))
+	cmd.PrintErrln(text(o.beside, others))
+	return "Measured beside " + engines.ShortName(o.beside) + " on the same machine, its steps take " + fmt.Sprintf("%.3f", own.Factor) + " times as long.", nil
+}
+
+// interruptedOr tells an interrupt from what went wrong.
+func interruptedOr(cmd *cobra.Command, err error) error {
+	if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
+		return errInterrupted
+	}
+	return err
+}
