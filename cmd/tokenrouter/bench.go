@@ -18,6 +18,8 @@ import (
 // benchOptions are the flags of bench that are no keys of an experiment.
 type benchOptions struct {
 	baseURL     string
+	inProcess   string
+	within      bool // inProcess was given, be it empty
 	standard    []string
 	models      []string
 	api         string
@@ -47,6 +49,9 @@ exact, else common words, measured first so that lengths are right on average.
 Answers have a set length (ignore_eos, min_tokens). What the server takes is
 found out by a few short requests before the run, and said.
 
+--in-process FLAGS measures tokenrouter serve with these flags, started here and
+asked over a loopback socket.
+
 --std-serving SMALL LARGE drives two servers as the published baseline does: a
 dispatcher outside of them sends a new request with max_tokens = 1 for every
 token, to the server that the routing names. It needs token ids in the answers:
@@ -56,6 +61,7 @@ Interrupt it when you like: the figures so far are printed.`,
 		Example: `  tokenrouter bench --base-url http://127.0.0.1:8000 --concurrency 16 --requests 200
   tokenrouter bench --base-url http://127.0.0.1:8000 --workload poisson --rate-per-s 4 --lengths aime-low --ttft-ms 500 --tpot-ms 50
   tokenrouter bench --base-url http://127.0.0.1:30000 --api generate --set 'sweep.workload.concurrency=[1, 4, 16]' --out results/sglang
+  tokenrouter bench --in-process '--on paced --b 1,8' --concurrency 16
   tokenrouter bench --std-serving http://127.0.0.1:8000 http://127.0.0.1:8001 --matrix '[[0.95, 0.05], [1, 0]]'`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completeExperiment,
@@ -65,6 +71,7 @@ Interrupt it when you like: the figures so far are printed.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.baseURL, "base-url", "", "`URL` of the server, with or without /v1")
+	f.StringVar(&o.inProcess, "in-process", "", "no URL: serve in this process, with these `flags` of tokenrouter serve, which may be ''")
 	f.StringSliceVar(&o.standard, "std-serving", nil, "`URLs` of a small and a large server to route tokens between; the second may follow as an argument")
 	f.StringSliceVar(&o.models, "model", nil, "`name` to ask for; std-serving: one for each server (default: the first that the server lists)")
 	f.StringVar(&o.api, "api", loadtest.Completions.String(), "protocol: completions, chat or generate (SGLang's own)")
@@ -103,8 +110,8 @@ func (o *benchOptions) split(args []string) (name string, err error) {
 func (o *benchOptions) check() error {
 	most := 1
 	switch {
-	case o.baseURL == "" && len(o.standard) == 0:
-		return errors.New("no server to measure\n  fix: add --base-url http://HOST:PORT, or --std-serving URL URL")
+	case o.baseURL == "" && len(o.standard) == 0 && !o.within:
+		return errors.New("no server to measure\n  fix: add --base-url http://HOST:PORT, --in-process '', or --std-serving URL URL")
 	case len(o.standard) > 0:
 		if most = 2; len(o.standard) != most {
 			return fmt.Errorf("--std-serving needs the URLs of a small and a large server, got %d", len(o.standard))
@@ -161,6 +168,7 @@ func (o *benchOptions) servers(streams int) ([]*loadtest.Server, error) {
 const idleStreams = 256
 
 func (o *benchOptions) run(cmd *cobra.Command, args []string) error {
+	o.within = cmd.Flags().Changed("in-process")
 	name, err := o.split(args)
 	if err == nil {
 		err = checkRivals(cmd.Flags())
@@ -180,6 +188,19 @@ func (o *benchOptions) run(cmd *cobra.Command, args []string) error {
 	for _, c := range cells {
 		streams = max(streams, c.point.Spec.Workload.Concurrency)
 	}
+	if o.within {
+		server, err := startInProcess(cmd, o.inProcess)
+		if err != nil {
+			return err
+		}
+		o.baseURL = server.url
+		return errors.Join(o.measure(cmd, plan, cells, streams), server.close())
+	}
+	return o.measure(cmd, plan, cells, streams)
+}
+
+// measure runs all cells.
+func (o *benchOptions) measure(cmd *cobra.Command, plan *experiments.Plan, cells []benchCell, streams int) error {
 	servers, err := o.servers(streams)
 	if err != nil {
 		return &usageError{err}

@@ -161,7 +161,8 @@ func namedByFlag(f *pflag.FlagSet, err error) error {
 }
 
 // rivals are flags of which one alone can be meant.
-var rivals = [][2]string{{"base-url", "std-serving"}, {"requests", "duration-s"}, {"lengths", "prompt-tokens"}, {"lengths", "output-tokens"}}
+var rivals = [][2]string{{"base-url", "std-serving"}, {"in-process", "base-url"}, {"in-process", "std-serving"},
+	{"requests", "duration-s"}, {"lengths", "prompt-tokens"}, {"lengths", "output-tokens"}}
 
 func checkRivals(f *pflag.FlagSet) error {
 	for _, r := range rivals {

@@ -76,6 +76,11 @@ func TestBenchScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:   "testdata/bench",
 		Setup: func(e *testscript.Env) error { e.Vars = append(e.Vars, env...); return nil },
+		// serve is there, so that it can be measured in this process.
+		Condition: func(name string) (bool, error) {
+			serve, _, err := newRoot(new(bool)).Find([]string{"serve"})
+			return err == nil && serve.Name() == name, nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits,
 			"streams": func(ts *testscript.TestScript, _ bool, args []string) {
