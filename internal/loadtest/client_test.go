@@ -148,6 +148,7 @@ func TestUsageThatDisagrees(t *testing.T) {
 // picky refuses what a server may not know.
 type picky struct {
 	ids, extensions bool // taken
+	vocab           int  // ids below it; 0: all
 	usage           bool // told
 	perWord, more   int
 
@@ -171,6 +172,8 @@ func (p *picky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case a.ids() != nil && !p.ids:
 		refuse("prompt of ids")
+	case a.ids() != nil && p.vocab > 0 && slices.Max(a.ids()) >= p.vocab:
+		refuse("id beyond the vocabulary")
 	case a.IgnoreEOS && !p.extensions:
 		refuse("ignore_eos")
 	case r.Header.Get("Authorization") != "Bearer key":
@@ -211,6 +214,7 @@ func TestProbe(t *testing.T) {
 		length  float64 // of prompts of 100
 	}{
 		{"takes all", &picky{ids: true, extensions: true, usage: true}, Completions, Client{}, "token ids", "", 100},
+		{"small vocabulary", &picky{ids: true, extensions: true, usage: true, vocab: 300}, Completions, Client{}, "token ids", "id beyond the vocabulary is not known", 100},
 		{"wants text", &picky{extensions: true, usage: true, perWord: 2, more: 10}, Completions, Client{Text: true, TokensPer: 2, TokensMore: 10}, "words", "prompt of ids is not known", 100},
 		{"plain", &picky{usage: true, perWord: 1}, Completions, Client{Text: true, Plain: true, TokensPer: 1}, "words", "no ignore_eos", 100},
 		{"tells nothing", &picky{extensions: true}, Completions, Client{Text: true}, "words", "a word is taken for a token", 0},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tokenrouter/tokenrouter/internal/workload"
@@ -38,7 +39,7 @@ func (c *Client) Probe(ctx context.Context, patience time.Duration) (*Probed, er
 	var err error
 	for _, way := range c.ways() {
 		said := err
-		c.Text, c.Plain = way.text, way.plain
+		c.Text, c.Plain, c.Vocab = way.text, way.plain, way.vocab
 		a, err = c.probe(ctx, probePrompt, patience)
 		var refused *Failure
 		if !errors.As(err, &refused) || refused.Kind != "http 400" && refused.Kind != "http 422" {
@@ -69,14 +70,20 @@ func (c *Client) Probe(ctx context.Context, patience time.Duration) (*Probed, er
 	return p, nil
 }
 
-type way struct{ text, plain bool }
+type way struct {
+	text, plain bool
+	vocab       int
+}
+
+// byteVocab is the least that a vocabulary holds: toys have no more.
+const byteVocab = 256
 
 // ways lists how to ask, the most exact first. A caller who wants text, or
 // nothing beyond OpenAI's protocol, gets no more than that.
 func (c *Client) ways() []way {
 	var out []way
-	for _, w := range []way{{false, false}, {true, false}, {true, true}} {
-		if (w.text || !c.Text && c.API != Chat) && (w.plain || !c.Plain) {
+	for _, w := range []way{{false, false, c.Vocab}, {false, false, min(c.Vocab, byteVocab)}, {true, false, c.Vocab}, {true, true, c.Vocab}} {
+		if (w.text || !c.Text && c.API != Chat) && (w.plain || !c.Plain) && !slices.Contains(out, w) {
 			out = append(out, w)
 		}
 	}
