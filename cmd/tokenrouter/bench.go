@@ -121,6 +121,8 @@ func (o *benchOptions) check() error {
 		}
 	}
 	switch {
+	case len(o.models) > 0 && o.api == loadtest.Generate.String():
+		return errors.New("--model has no meaning for --api generate, in which a request names no model: its server has one")
 	case len(o.models) > most:
 		return fmt.Errorf("--model names %d models, there are at most %d", len(o.models), most)
 	case !(o.temperature >= 0) || math.IsInf(o.temperature, 0):

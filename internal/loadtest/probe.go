@@ -44,7 +44,7 @@ func (c *Client) Probe(ctx context.Context, patience time.Duration) (*Probed, er
 		var refused *Failure
 		if !errors.As(err, &refused) || refused.Kind != "http 400" && refused.Kind != "http 422" {
 			if err == nil && said != nil {
-				p.Notes = append(p.Notes, fmt.Sprintf("not all was taken: %v", said))
+				p.Notes = append(p.Notes, fmt.Sprintf("asked in a plainer way, since the server said %v", said))
 			}
 			break
 		}
