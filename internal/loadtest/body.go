@@ -23,7 +23,7 @@ func (c *Client) body(r *workload.Request) []byte {
 		dst = append(c.appendWords(append(dst, `,"prompt":"`...), r), '"')
 	default:
 		dst = append(dst, `,"prompt":[`...)
-		dst = append(appendIDs(dst, c.promptIDs(r)), ']')
+		dst = append(appendIDs(dst, c.PromptIDs(r)), ']')
 	}
 	dst = strconv.AppendInt(append(dst, `,"max_tokens":`...), int64(r.Output), 10)
 	dst = appendTemperature(dst, c.Temperature)
@@ -44,7 +44,7 @@ func (c *Client) generateBody(dst []byte, r *workload.Request) []byte {
 	if c.Text {
 		dst = append(c.appendWords(append(dst, `{"text":"`...), r), '"')
 	} else {
-		dst = append(appendIDs(append(dst, `{"input_ids":[`...), c.promptIDs(r)), ']')
+		dst = append(appendIDs(append(dst, `{"input_ids":[`...), c.PromptIDs(r)), ']')
 	}
 	dst = strconv.AppendInt(append(dst, `,"sampling_params":{"max_new_tokens":`...), int64(r.Output), 10)
 	dst = appendTemperature(dst, c.Temperature)
@@ -62,8 +62,8 @@ func appendTemperature(dst []byte, t float64) []byte {
 // vocabularies begin.
 const lowestID = 1000
 
-// promptIDs makes up the ids of a prompt within the vocabulary.
-func (s *Server) promptIDs(r *workload.Request) []algorithms.Token {
+// PromptIDs makes up the ids of a prompt within the vocabulary.
+func (s *Server) PromptIDs(r *workload.Request) []algorithms.Token {
 	ids := r.AppendPrompt(nil)
 	low := algorithms.Token(min(lowestID, s.Vocab/2))
 	for i, id := range ids {

@@ -44,7 +44,7 @@ func NewDispatcher(servers []*Server, a algorithms.Algorithm, home int) (*Dispat
 // Ask writes an answer token by token. It is the plain loop over one request
 // that every driver of routing algorithms must agree with.
 func (d *Dispatcher) Ask(ctx context.Context, r *workload.Request, a *Answer) error {
-	tokens := d.servers[d.home].promptIDs(r)
+	tokens := d.servers[d.home].PromptIDs(r)
 	call := call{ids: appendIDs(nil, tokens)}
 	position := len(tokens)
 	a.PromptTokens = position
@@ -135,7 +135,7 @@ func (s *single) probe(ctx context.Context) error {
 		}
 	}
 	q := workload.Request{Seed: 1, Prompt: probePrompt}
-	c := call{ids: appendIDs(nil, s.promptIDs(&q))}
+	c := call{ids: appendIDs(nil, s.PromptIDs(&q))}
 	var err error
 	for form := range idForms {
 		s.form = form

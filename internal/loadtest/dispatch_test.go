@@ -182,7 +182,7 @@ func checkPlainLoop(t *testing.T, a algorithms.Algorithm, api API, names bool, p
 	for i := range 6 {
 		q := load.Mix.Request(i, load.Seed)
 		var ids []int
-		for _, id := range servers[0].promptIDs(&q) {
+		for _, id := range servers[0].PromptIDs(&q) {
 			ids = append(ids, int(id))
 		}
 		output, writers := plainLoop(a, models, ids, &q)
