@@ -81,7 +81,8 @@ func (b *benchOutput) print(out io.Writer, row *benchRow, servers []*loadtest.Se
 		fmt.Fprintf(out, "%s%s, %s by %s\n", role, s.URL, orWord(s.Model, "its model"), s.API)
 	}
 	fmt.Fprintln(out, b.loadText(row))
-	fmt.Fprintf(out, "%d of %d requests ended well in %.2f s; prompts of %s, tokens counted by %s\n", r.Good, r.Sent, float64(r.EndNs)/1e9, b.prompts, countedText(r))
+	fmt.Fprintf(out, "%d of %d requests ended well in %.2f s%s; prompts of %s, tokens counted by %s\n",
+		r.Good, r.Sent, float64(r.EndNs)/1e9, cutText(r.Sent-r.Ended), b.prompts, countedText(r))
 	if r.PromptTokens > 0 {
 		fmt.Fprintf(out, "mean prompt as the server counts: %.1f tokens\n", r.PromptTokens)
 	}
@@ -107,6 +108,14 @@ func (b *benchOutput) print(out io.Writer, row *benchRow, servers []*loadtest.Se
 		fmt.Fprintln(out, line)
 	}
 	return nil
+}
+
+// cutText tells of requests that were under way when the run ended.
+func cutText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d were cut by the end of the run", n)
 }
 
 func orWord(s, other string) string {
