@@ -195,6 +195,31 @@ func BenchmarkTripsThroughLoops(b *testing.B) {
 	}
 }
 
+// What the launch gate adds: the same trips under a rule that takes turns, with
+// and without.
+func BenchmarkGateAgainstNone(b *testing.B) {
+	per := map[string]float64{}
+	for _, rule := range []scheduler.Rule{scheduler.Eager{}, scheduler.Alternate{}, scheduler.Lockstep{}} {
+		b.Run(rule.String(), func(b *testing.B) {
+			p := plan{algorithm: "matrix", params: algorithms.Params{Models: 2, Large: 1, Matrix: [][]float64{{0.5, 0.5}, {0.5, 0.5}}, RoutedKept: true},
+				rule: rule, b: 1, requests: 8, kvTokens: 1 << 16, blockTokens: 16, chunk: 64, maxRunning: 16, seed: 1}
+			cfg := p.config(b)
+			cfg.hooks = nil
+			for i := range cfg.Models {
+				cfg.Models[i].Engine = &idleEngine{fakeEngine: cfg.Models[i].Engine.(*fakeEngine)}
+			}
+			took := serveIdle(b, cfg, 8, b.N/8+1)
+			steps := 0
+			for i := range cfg.Models {
+				steps += cfg.Models[i].Engine.(*idleEngine).steps
+			}
+			per[rule.String()] = float64(took.Nanoseconds()) / float64(steps)
+			b.ReportMetric(per[rule.String()], "ns/step")
+			b.ReportMetric(per[rule.String()]/per["eager"], "gate/none")
+		})
+	}
+}
+
 // idleEngine samples at once and reads nothing.
 type idleEngine struct{ *fakeEngine }
 

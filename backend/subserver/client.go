@@ -59,7 +59,11 @@ func (s *subserver) clientLoop() {
 func (s *subserver) hear(sessions map[scheduler.RequestID]*session, w *clientWord) {
 	if w.kind == submitted {
 		sessions[w.id] = s.admit(w)
-		return
+		if !w.stream.gone.Load() {
+			return
+		}
+		// The client was gone before it came, and that word may have come first.
+		w = &clientWord{kind: canceled, id: w.id}
 	}
 	c, known := sessions[w.id]
 	switch {

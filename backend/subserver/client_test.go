@@ -325,3 +325,43 @@ func TestCachedTokensAreTold(t *testing.T) {
 		}
 	})
 }
+
+// A client may be gone before its request has come in.
+func TestCancelComesFirst(t *testing.T) {
+	small().with(t, nil, func(t *testing.T, sys *System) {
+		r := sys.ready(long(1, 1000000))
+		home := sys.subs[0]
+		s, err := sys.door.enter(r, 2, func(id scheduler.RequestID) { home.clients.put(clientWord{kind: canceled, id: id}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Cancel()
+		synctest.Wait()
+		home.clients.put(clientWord{kind: submitted, id: 1, request: r, stream: s})
+		if o := read(t, r, s, -1); !errors.Is(o.err, ErrCanceled) {
+			t.Error(o.err)
+		}
+		time.Sleep(time.Second)
+		wantEmpty(t, sys)
+	})
+}
+
+// The same request again is answered the same, from a warm cache.
+func TestWarmCache(t *testing.T) {
+	p := small()
+	p.requests, p.twice, p.concurrency, p.maxRunning = 8, true, 1, 2
+	p.with(t, nil, func(t *testing.T, sys *System) {
+		for i := 0; i < p.requests; i += 2 {
+			cold, warm := p.request(i), p.request(i+1)
+			cold.Prompt = append(slices.Repeat([]algorithms.Token{9}, 10+i), cold.Prompt...)
+			warm.Prompt = cold.Prompt
+			first := submit(t, sys, cold)
+			a := read(t, cold, first, -1)
+			second := submit(t, sys, warm)
+			b := read(t, warm, second, -1)
+			if !slices.Equal(a.tokens, b.tokens) || len(a.tokens) == 0 || second.Cached() < len(cold.Prompt)-4 {
+				t.Errorf("cold %v, warm %v with %d of %d tokens cached", a.tokens, b.tokens, second.Cached(), len(warm.Prompt))
+			}
+		}
+	})
+}

@@ -230,7 +230,8 @@ func (s *subserver) onArrived(w *word) {
 }
 
 // launch asks the core whether a step starts now, and starts it. It reports
-// whether the core has to be settled and asked again.
+// whether something has happened at this instant, so that the core has to be
+// settled and asked again.
 func (s *subserver) launch() (again bool) {
 	s.log.call("launch")
 	batch, out, ok := s.core.Launch()
@@ -245,7 +246,7 @@ func (s *subserver) launch() (again bool) {
 		s.stepLive()
 		return true
 	}
-	return ok
+	return false
 }
 
 // build writes the batch down as the engine wants it.
@@ -326,7 +327,7 @@ func (s *subserver) publish() {
 	}
 	s.counted.Counts = s.core.Counts()
 	s.counted.KVHeld, s.counted.KVCached, s.counted.KVFree = s.core.KVBlocks()
-	s.counted.Threshold = s.core.B()
+	s.counted.Threshold, s.counted.StepStartNs = s.core.B(), s.startNs
 	s.statsMu.Lock()
 	defer s.statsMu.Unlock()
 	s.stats = s.counted

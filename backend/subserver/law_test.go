@@ -36,17 +36,19 @@ type plan struct {
 	cancels     float64 // share of requests that are canceled
 	fails       []int   // by model: step at which the engine fails, 0 for never
 	seed        uint64
-	stops       bool // requests have stop strings
-	quiet       bool // visits bring their tokens home at the end
-	instant     bool // engines take no time
-	split       bool // each model in a process of its own
+	stops       bool           // requests have stop strings
+	quiet       bool           // visits bring their tokens home at the end
+	tally       map[string]int // of all plans; nil: nobody counts
+	twice       bool           // every request comes twice: the second finds a warm cache
+	instant     bool           // engines take no time
+	split       bool           // each model in a process of its own
 	log         io.Writer
 }
 
 func (p plan) String() string {
-	return fmt.Sprintf("%s of %d, %v, B %d, concurrency %d, %d running, KV %d in %d, chunk %d, reuse %t, reread %t, static %t, homes %t, split %t, quiet %t, instant %t, cancels %g, fails %v, seed %d",
+	return fmt.Sprintf("%s of %d, %v, B %d, concurrency %d, %d running, KV %d in %d, chunk %d, reuse %t, reread %t, static %t, twice %t, homes %t, split %t, quiet %t, instant %t, cancels %g, fails %v, seed %d",
 		p.algorithm, p.params.Models, p.rule, p.b, p.concurrency, p.maxRunning, p.kvTokens, p.blockTokens, p.chunk, !p.noReuse,
-		p.reread, p.static, p.homes, p.split, p.quiet, p.instant, p.cancels, p.fails, p.seed)
+		p.reread, p.static, p.twice, p.homes, p.split, p.quiet, p.instant, p.cancels, p.fails, p.seed)
 }
 
 func (p plan) config(t testing.TB) Config {
@@ -79,8 +81,12 @@ func (p plan) config(t testing.TB) Config {
 
 // request draws the i-th request. Prompts share beginnings.
 func (p plan) request(i int) *Request {
+	id := scheduler.RequestID(i + 1)
+	if p.twice {
+		i /= 2
+	}
 	rng := rand.New(rand.NewPCG(p.seed, uint64(i)))
-	r := &Request{ID: scheduler.RequestID(i + 1), Seed: rng.Uint64(), MaxTokens: 1 + rng.IntN(24), EOS: []algorithms.Token{fakeEOS}, Logprobs: -1}
+	r := &Request{ID: id, Seed: rng.Uint64(), MaxTokens: 1 + rng.IntN(24), EOS: []algorithms.Token{fakeEOS}, Logprobs: -1}
 	shared, own := rng.IntN(20), 1+rng.IntN(8)
 	for j := range shared {
 		r.Prompt = append(r.Prompt, algorithms.Token(1+j))
@@ -259,6 +265,11 @@ func (p plan) obey(t *testing.T) {
 		watch.judge()
 		if cfg.Log != nil {
 			log.judge(t, watch)
+		}
+		for kind, n := range watch.kinds {
+			if p.tally != nil {
+				p.tally[kind] += n
+			}
 		}
 	})
 }

@@ -77,6 +77,7 @@ func TestLockstepStaysTogether(t *testing.T) {
 				read(t, long(1, 1), s, -1)
 			}
 			time.Sleep(time.Minute)
+			synctest.Wait()
 			watch.judge()
 			apart := 0
 			for _, all := range watch.decisions {

@@ -105,6 +105,7 @@ func newLogHeader(cfg *Config) (*logHeader, error) {
 type eventLog struct {
 	chunks *mailbox[[]byte]
 	held   atomic.Int64 // bytes in chunks
+	limit  int64        // of held
 	spare  sync.Pool
 	ended  chan struct{}
 	err    error // of the writer; read it after ended
@@ -126,7 +127,10 @@ func newEventLog(cfg *Config) (*eventLog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Log: %w", err)
 	}
-	l := &eventLog{chunks: newMailbox[[]byte](), ended: make(chan struct{})}
+	l := &eventLog{chunks: newMailbox[[]byte](), ended: make(chan struct{}), limit: logHeldLimit}
+	if cfg.hooks.logLimit > 0 {
+		l.limit = cfg.hooks.logLimit
+	}
 	l.chunks.put(append(first, '\n'))
 	go l.write(bufio.NewWriterSize(cfg.Log, 1<<16))
 	return l, nil
@@ -234,7 +238,7 @@ func (c *coreLog) flush() {
 	if c.log == nil || len(c.text) == 0 {
 		return
 	}
-	if c.log.late.Load() || c.log.held.Add(int64(len(c.text))) > logHeldLimit {
+	if c.log.late.Load() || c.log.held.Add(int64(len(c.text))) > c.log.limit {
 		c.log.late.Store(true)
 		c.text = c.text[:0]
 		return

@@ -53,7 +53,7 @@ func (m *mailbox[T]) tryTake(spare []T) ([]T, bool) {
 		return nil, !m.closed
 	}
 	items := m.items
-	clear(spare[:cap(spare)]) // keep nothing alive that was taken
+	clear(spare) // keep nothing alive that was taken
 	m.items = spare[:0]
 	return items, true
 }

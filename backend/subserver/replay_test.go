@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/scheduler"
@@ -205,6 +206,46 @@ func TestLogWriterFails(t *testing.T) {
 			t.Errorf("%v, want %v", err, errFull)
 		}
 	})
+}
+
+// A writer that is too slow makes no core wait: the log ends early, is whole as
+// far as it goes, and that is said.
+func TestLogWriterIsSlow(t *testing.T) {
+	p := small()
+	p.concurrency = 2
+	synctest.Test(t, func(t *testing.T) {
+		cfg := p.config(t)
+		slow := &stuck{free: make(chan struct{})}
+		cfg.Log, cfg.hooks.logLimit = slow, 3000
+		sys, err := Start(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := long(1, 100)
+		if o := read(t, r, submit(t, sys, r), -1); o.err != nil || len(o.tokens) != 100 {
+			t.Errorf("%d tokens, %v", len(o.tokens), o.err)
+		}
+		time.AfterFunc(time.Second, func() { close(slow.free) })
+		if err := sys.Close(); !errors.Is(err, errLogLate) {
+			t.Errorf("%v, want %v", err, errLogLate)
+		}
+		size := slow.Len()
+		rep, err := Replay(&slow.Buffer)
+		if err != nil || rep.Events < 5 || size > 5000 {
+			t.Errorf("%d bytes: %+v, %v", size, rep, err)
+		}
+	})
+}
+
+// stuck is a writer that waits to be freed.
+type stuck struct {
+	bytes.Buffer
+	free chan struct{}
+}
+
+func (s *stuck) Write(text []byte) (int, error) {
+	<-s.free
+	return s.Buffer.Write(text)
 }
 
 type full struct{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
@@ -13,6 +14,7 @@ import (
 type Stream struct {
 	id     scheduler.RequestID
 	cancel func()
+	gone   atomic.Bool // Cancel was called
 	detach func() bool // from the context of Submit
 
 	mu     sync.Mutex
@@ -104,7 +106,10 @@ func (s *Stream) Cached() int {
 
 // Cancel tells that the client has gone: the request leaves every model, and
 // Next returns ErrCanceled. It may be called at any time, more than once.
-func (s *Stream) Cancel() { s.cancel() }
+func (s *Stream) Cancel() {
+	s.gone.Store(true)
+	s.cancel()
+}
 
 func (s *Stream) push(c Chunk, cached int) {
 	s.mu.Lock()

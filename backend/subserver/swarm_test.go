@@ -24,12 +24,23 @@ func TestSwarm(t *testing.T) {
 		many = 1
 	}
 	first := setting(t, "SWARM_SEED", 1)
-	for seed := range setting(t, "SWARM_SEEDS", many) {
+	seeds := setting(t, "SWARM_SEEDS", many)
+	total := map[string]int{}
+	for seed := range seeds {
 		seed := first + seed
 		p := drawPlan(uint64(seed))
+		p.tally = total
 		t.Run(strconv.Itoa(seed), p.obey)
 		if t.Failed() {
 			t.Fatalf("SWARM_SEED=%d go test -run TestSwarm: %v", seed, p)
+		}
+	}
+	t.Log(total)
+	for _, kind := range []string{"arrived", "peer-arrived", "peer-returned", "step-done", "peer-state", "live", "wake", "aborted", "released",
+		"send", "return", "emit", "finish", "retract", "release", "wake-at", "state", "stop", "length", "abort", "too-long",
+		"running", "returned", "finished", "refused", "declined", "together"} {
+		if seeds >= swarmSeeds && total[kind] == 0 {
+			t.Errorf("no seed shows %s: the swarm no longer reaches it", kind)
 		}
 	}
 }
@@ -54,7 +65,7 @@ func drawPlan(seed uint64) plan {
 	p := plan{algorithm: src.name, params: src.params, rule: rules[rng.IntN(len(rules))], b: of(1, 2, 4, 8),
 		concurrency: of(1, 3, 8, 16), requests: 8 + rng.IntN(16), noReuse: rng.IntN(3) == 0,
 		kvTokens: of(24, 56, 80, 160, 4000), blockTokens: of(1, 3, 4, 8), maxRunning: of(1, 2, 4, 8), homes: rng.IntN(3) == 0,
-		reread: rng.IntN(5) == 0, static: rng.IntN(8) == 0, split: rng.IntN(3) == 0, instant: rng.IntN(4) == 0, quiet: rng.IntN(4) == 0, seed: seed}
+		reread: rng.IntN(5) == 0, static: rng.IntN(8) == 0, split: rng.IntN(3) == 0, instant: rng.IntN(4) == 0, quiet: rng.IntN(4) == 0, twice: rng.IntN(2) == 0, seed: seed}
 	p.chunk = p.maxRunning + of(1, 2, 8, 64)
 	if rng.IntN(4) == 0 {
 		p.cancels = 0.4
@@ -84,7 +95,7 @@ func TestLongGrid(t *testing.T) {
 								continue
 							}
 							p := plan{algorithm: src.name, params: src.params, rule: rule, b: b, concurrency: users, requests: max(6, users),
-								noReuse: noReuse, kvTokens: kv, blockTokens: 4, chunk: 16, maxRunning: 8, seed: uint64(cell)}
+								noReuse: noReuse, kvTokens: kv, blockTokens: 4, chunk: 16, maxRunning: 8, twice: true, seed: uint64(cell)}
 							t.Run(fmt.Sprintf("%s-%d/%v/B%d/c%d/reuse=%t/kv%d", src.name, src.params.Models, rule, b, users, !noReuse, kv), p.obey)
 						}
 					}

@@ -32,9 +32,10 @@ type System struct {
 
 // hooks let tests look on.
 type hooks struct {
-	check   bool                  // Check every core after every call
-	decided func(d decision)      // a core has answered the launch gate
-	parcel  func(p *Parcel) error // a parcel is about to be stepped
+	check    bool                  // Check every core after every call
+	decided  func(d decision)      // a core has answered the launch gate
+	parcel   func(p *Parcel) error // a parcel is about to be stepped
+	logLimit int64                 // of bytes that wait for the log's writer; 0: the usual
 }
 
 // Start checks cfg, makes the cores and starts the loops. The engines stay the
@@ -195,12 +196,17 @@ func (s *System) fail(err error) {
 	}
 }
 
+// MaxContext is how many tokens a request may have, prompt and output together,
+// by what the models can read; a KV pool may hold fewer.
+func (s *System) MaxContext() int { return s.maxContext }
+
 // Stats are one subserver's figures at some instant of the last step or event.
 type Stats struct {
 	Model                    string
 	scheduler.Counts                // requests by where they stand
 	KVHeld, KVCached, KVFree int    // blocks
 	Threshold                int    // in force
+	StepStartNs              int64  // when the step in flight began, if InFlight is not 0
 	Steps                    int64  // that ended
 	Rows                     int64  // fed by them
 	Sampled                  int64  // tokens sampled by them, dropped ones included

@@ -18,11 +18,12 @@ type gateWatch struct {
 	events    int64
 	messages  int64
 	declined  int
-	together  int // rounds in which several started
+	together  int            // rounds in which several started
+	kinds     map[string]int // events, messages and reasons
 }
 
 func newGateWatch(t testing.TB, p *plan) *gateWatch {
-	return &gateWatch{t: t, plan: p, inFlight: map[int]int{}, decisions: map[int][]decision{}}
+	return &gateWatch{t: t, plan: p, inFlight: map[int]int{}, decisions: map[int][]decision{}, kinds: map[string]int{}}
 }
 
 func (w *gateWatch) Stepped(model int, startNs, endNs int64, batch *scheduler.Batch, threshold int) {
@@ -39,6 +40,7 @@ func (w *gateWatch) Event(model int, ev *scheduler.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events++
+	w.kinds[ev.Kind.String()]++
 	if ev.Kind == scheduler.StepDone {
 		delete(w.inFlight, model)
 	}
@@ -48,6 +50,15 @@ func (w *gateWatch) Messages(_ int, _ int64, out []scheduler.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.messages += int64(len(out))
+	for _, m := range out {
+		w.kinds[m.Kind.String()]++
+		if m.Kind == scheduler.Finish || m.Kind == scheduler.Refuse {
+			w.kinds[m.Reason.String()]++
+		}
+		if m.Kind == scheduler.Return {
+			w.kinds[m.Req.Status.String()]++
+		}
+	}
 }
 
 func (w *gateWatch) decided(d decision) {
@@ -66,6 +77,9 @@ func (w *gateWatch) decided(d decision) {
 
 // judge looks at whole rounds.
 func (w *gateWatch) judge() {
+	defer func() {
+		w.kinds["declined"], w.kinds["together"] = w.declined, w.together
+	}()
 	for round, all := range w.decisions {
 		launched := 0
 		for _, d := range all {

@@ -1,0 +1,107 @@
+package law
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tokenrouter/tokenrouter/backend/subserver"
+)
+
+// hold runs cells, several at a time, since each waits for its own steps.
+func hold(t *testing.T, cells []cell) *figures {
+	f := new(figures)
+	var next, done atomic.Int64
+	var workers sync.WaitGroup
+	for range 2 * runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(cells) && !t.Failed(); i = next.Add(1) - 1 {
+				c := &cells[i]
+				if problems := c.obey(t, f); len(problems) > 0 {
+					t.Errorf("%s\n%v\nagain: LAW_CELL=%d go test -count=1 -run TestLongLaw -artifacts ./experiments/internal/law", strings.Join(problems, "\n"), c, c.number)
+				}
+				if n := done.Add(1); n%500 == 0 {
+					t.Logf("%d of %d cells", n, len(cells))
+				}
+			}
+		})
+	}
+	workers.Wait()
+	t.Logf("%d cells, %d requests, %d tokens, %d of them of another model than the home's, %d requests stopped, %d steps, %d with several requests, %d tokens cached, %d retractions, %d logs replayed",
+		done.Load(), f.requests.Load(), f.tokens.Load(), f.routed.Load(), f.stopped.Load(), f.steps.Load(), f.batched.Load(), f.cached.Load(), f.retracted.Load(), f.replayed.Load())
+	return f
+}
+
+// TestLongLaw runs the whole grid under LONG=1, which make bench sets, else a
+// sample that is the same each time and has all values of all axes. LAW_CELL is
+// the number of the only cell to run.
+func TestLongLaw(t *testing.T) {
+	cells := grid()
+	every := 57 // a hundred recorded runs
+	if testing.Short() {
+		every = 397
+	}
+	if os.Getenv("LONG") != "" {
+		every = 1
+	}
+	if text := os.Getenv("LAW_CELL"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n >= len(cells) {
+			t.Fatalf("LAW_CELL is %q, want 0 to %d", text, len(cells)-1)
+		}
+		hold(t, cells[n:n+1])
+		return
+	}
+	var some []cell
+	for i := 0; i < len(cells); i += every {
+		some = append(some, cells[i])
+	}
+	f := hold(t, some)
+	for _, c := range []struct {
+		what string
+		n    int64
+	}{{"token of a peer", f.routed.Load()}, {"request stopped", f.stopped.Load()}, {"step with several requests", f.batched.Load()},
+		{"cached token", f.cached.Load()}, {"retraction", f.retracted.Load()}} {
+		if c.n == 0 {
+			t.Errorf("no %s: the cells do not reach what the law speaks of", c.what)
+		}
+	}
+}
+
+// Standard serving routes the same tokens from outside.
+func TestStandardServing(t *testing.T) {
+	for i, source := range sources {
+		c := cell{source: source, b: 1, users: 6, warm: i%2 == 0, kv: []int{tinyKV, largeKV}[i%2], text: uint64(i), blockTokens: 4, chunk: 24, maxRows: 16, threads: 1}
+		t.Run(source.String(), func(t *testing.T) {
+			cfg := c.config(t)
+			d, err := subserver.StartDispatcher(subserver.Config{Models: cfg.Models, Algorithm: cfg.Algorithm, QueueLimit: cfg.QueueLimit,
+				NoReuse: cfg.NoReuse, NewDetokenizer: cfg.NewDetokenizer}, subserver.DispatchCost{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var users sync.WaitGroup
+			for u := range c.users {
+				users.Go(func() {
+					for i := u; i < c.requests(); i += c.users {
+						if p := c.judge(t, d, new(figures), i, c.request(i)); p != "" {
+							t.Error(p)
+						}
+					}
+				})
+			}
+			users.Wait()
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+			for m := range cfg.Models {
+				if err := cfg.Models[m].Engine.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
