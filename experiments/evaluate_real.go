@@ -103,7 +103,7 @@ func (s *setup) realSystem(c Cell) (config measure.Config, counts []*counted, er
 	return config, counts, err
 }
 
-// model describes a model with its engine to the runtime.
+// realModel describes a model with its engine to the runtime.
 func (s *setup) realModel(i int, e backend.Engine, kvTokens int, stepNs int64) subserver.Model {
 	m := &s.models[i]
 	return subserver.Model{Name: m.Name, Engine: e, MaxRunning: m.MaxRunning, ChunkTokens: m.ChunkTokens,

@@ -120,6 +120,7 @@ func (o *measureOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	cmd.PrintErrf("a step of one request reads %.3g GB of weights at %.3g GB/s\n", float64(times.Info.WeightBytes)/1e9, times.GBPerS())
 	cmd.PrintErrln(missLine(times.Misses(p)))
 	return writeProfile(cmd.OutOrStdout(), o.out, p)
 }
