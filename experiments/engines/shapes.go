@@ -46,6 +46,18 @@ func Shapes() []string {
 	return append(names, modelconfig.Names()...)
 }
 
+// Names lists the models that need no folder.
+func Names() []string {
+	var names []string
+	for _, family := range Toys {
+		names = append(names, toyPrefix+family)
+	}
+	for _, shape := range Shapes() {
+		names = append(names, randomPrefix+shape)
+	}
+	return names
+}
+
 // Config is the shape of the model of a name: that of a folder, or after toy: or
 // random: of a toy or a known shape; random: takes the path of a config.json
 // too.
