@@ -35,7 +35,6 @@ type subserver struct {
 	spent     []word
 	turnstile turnstile
 	log       coreLog
-	event     scheduler.Event // scratch
 	endedNow  []scheduler.RequestID
 
 	// The step in flight: the engine goroutine has it while busy.
@@ -95,7 +94,7 @@ func (s *System) newSubserver(model int) (*subserver, error) {
 		live:  make([]int64, len(s.cfg.Models)), lost: make([]bool, len(s.cfg.Models)),
 	}
 	sub.step.Needs, sub.step.TopK = s.cfg.Algorithm.Needs(model), s.cfg.TopK
-	sub.turnstile.init(s, model)
+	sub.turnstile.init(s)
 	sub.counted.Model = m.Name
 	if s.cfg.Transport != nil {
 		sub.outbox = newMailbox[*Parcel]()

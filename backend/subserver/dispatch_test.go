@@ -123,7 +123,6 @@ func TestDispatcherCosts(t *testing.T) {
 
 // firstModel counts the steps of model 0.
 type firstModel struct {
-	gateWatch
 	steps int
 }
 

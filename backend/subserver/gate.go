@@ -92,7 +92,6 @@ type decision struct {
 // turnstile is a core's side of the gate.
 type turnstile struct {
 	on             bool
-	model          int
 	round          int64 // last in which it decided
 	state          int64
 	told           int64 // last state that was reported, and
@@ -101,8 +100,8 @@ type turnstile struct {
 	waiting        []*Parcel // of later rounds, in order
 }
 
-func (t *turnstile) init(s *System, model int) {
-	t.on, t.model, t.told = s.gated(), model, -1
+func (t *turnstile) init(s *System) {
+	t.on, t.told = s.gated(), -1
 	t.sentTo, t.gotOff = make([]int64, len(s.cfg.Models)), make([]int64, len(s.cfg.Models))
 }
 

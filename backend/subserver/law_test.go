@@ -42,7 +42,6 @@ type plan struct {
 	twice       bool           // every request comes twice: the second finds a warm cache
 	instant     bool           // engines take no time
 	split       bool           // each model in a process of its own
-	log         io.Writer
 }
 
 func (p plan) String() string {

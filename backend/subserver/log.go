@@ -73,7 +73,7 @@ func (m *logModel) setRule(r scheduler.Rule) error {
 		m.Rule, m.MaxDelayNs = "delayed", d.MaxDelayNs
 	}
 	if build := logRules[m.Rule]; build == nil || build(m) != r {
-		return fmt.Errorf("Log: a replay cannot make the rule %v", r)
+		return fmt.Errorf("a log cannot be kept: a replay cannot make the rule %v", r)
 	}
 	return nil
 }
@@ -83,10 +83,10 @@ func newLogHeader(cfg *Config) (*logHeader, error) {
 		QueueLimit: cfg.QueueLimit, NoReuse: cfg.NoReuse, Static: cfg.Static, Reread: cfg.Reread, HoldContext: cfg.HoldContext}
 	again, err := algorithms.New(h.Algorithm, h.Params)
 	if err != nil {
-		return nil, fmt.Errorf("Log: a replay cannot make the algorithm from Params: %w", err)
+		return nil, fmt.Errorf("a log cannot be kept: a replay cannot make the algorithm from Params: %w", err)
 	}
 	if !reflect.DeepEqual(again, cfg.Algorithm) {
-		return nil, fmt.Errorf("Log: Params make another %s than Algorithm is; set Params to what it was made from", h.Algorithm)
+		return nil, fmt.Errorf("a log cannot be kept: Params make another %s than Algorithm is; set Params to what it was made from", h.Algorithm)
 	}
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
@@ -125,7 +125,7 @@ func newEventLog(cfg *Config) (*eventLog, error) {
 	}
 	first, err := json.Marshal(h)
 	if err != nil {
-		return nil, fmt.Errorf("Log: %w", err)
+		return nil, fmt.Errorf("a log cannot be kept: %w", err)
 	}
 	l := &eventLog{chunks: newMailbox[[]byte](), ended: make(chan struct{}), limit: logHeldLimit}
 	if cfg.hooks.logLimit > 0 {

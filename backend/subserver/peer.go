@@ -201,9 +201,6 @@ func (s *subserver) onParcel(p *Parcel) {
 	if s.turnstile.early(p) || s.lost[p.From] {
 		return
 	}
-	if err := s.sys.cfg.hooks.see(p); err != nil {
-		panic("subserver: " + err.Error())
-	}
 	s.turnstile.arrived(p)
 	ev := &p.Event
 	switch ev.Kind {
@@ -222,13 +219,6 @@ func (s *subserver) onParcel(p *Parcel) {
 	default:
 		panic("subserver: a parcel holds what peers do not tell")
 	}
-}
-
-func (h *hooks) see(p *Parcel) error {
-	if h.parcel == nil {
-		return nil
-	}
-	return h.parcel(p)
 }
 
 func (s *subserver) onVisit(p *Parcel) {

@@ -191,7 +191,7 @@ func (h *logHeader) config() (*Config, error) {
 	}
 	var err error
 	if h.Params.Models != len(h.Models) {
-		return nil, fmt.Errorf("Params say %d models, the header has %d", h.Params.Models, len(h.Models))
+		return nil, fmt.Errorf("the header has %d models in Params and %d in Models", h.Params.Models, len(h.Models))
 	}
 	cfg.Algorithm, err = algorithms.New(h.Algorithm, h.Params)
 	return cfg, err

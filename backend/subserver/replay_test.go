@@ -119,7 +119,7 @@ func TestReplayRefuses(t *testing.T) {
 		{strings.Replace(head, `"KVTokens":96`, `"KVTokens":9600000000`, 1), "KVTokens is 9600000000"},
 		{strings.Replace(head, `"delayed"`, `"eagre"`, 1), `rule "eagre" is none`},
 		{strings.Replace(head, `"Thresholds":[[2,2]]`, `"Thresholds":[]`, 1), "thresholds: no row"},
-		{strings.Replace(head, `"Models":2`, `"Models":3`, 1), "Params say 3 models"},
+		{strings.Replace(head, `"Models":2`, `"Models":3`, 1), "3 models in Params and 2 in Models"},
 		{head + "7 settle\n", `line 2: "7 settle" does not begin with a model`},
 		{head + "settle\n", "does not begin with a model"},
 		{head + "0 sit\n", `"sit" is none of`},

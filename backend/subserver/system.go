@@ -32,10 +32,9 @@ type System struct {
 
 // hooks let tests look on.
 type hooks struct {
-	check    bool                  // Check every core after every call
-	decided  func(d decision)      // a core has answered the launch gate
-	parcel   func(p *Parcel) error // a parcel is about to be stepped
-	logLimit int64                 // of bytes that wait for the log's writer; 0: the usual
+	check    bool             // Check every core after every call
+	decided  func(d decision) // a core has answered the launch gate
+	logLimit int64            // of bytes that wait for the log's writer; 0: the usual
 }
 
 // Start checks cfg, makes the cores and starts the loops. The engines stay the
@@ -237,7 +236,7 @@ func (s *System) Stats() []Stats {
 func (s *System) validate() error {
 	cfg := &s.cfg
 	if len(cfg.Models) == 0 || cfg.Algorithm == nil || cfg.Rule == nil {
-		return errors.New("Models, Algorithm and Rule must be set")
+		return errors.New("set Models, Algorithm and Rule")
 	}
 	s.maxContext = math.MaxInt32
 	vocab, local := 0, 0

@@ -103,7 +103,7 @@ by a simulator and run with real engines.`,
 			*started = true
 		},
 	}
-	root.AddCommand(newRun(), newTune(), newValidate(), newGenerate(), newDoctor(), newReplay(), newList(), newProfile(), newVersion())
+	root.AddCommand(newRun(), newTune(), newValidate(), newGenerate(), newDoctor(), newReplay(), newBench(), newList(), newProfile(), newVersion())
 	return root
 }
 
