@@ -103,7 +103,7 @@ func TestStandardServing(t *testing.T) {
 			for u := range c.users {
 				users.Go(func() {
 					for i := u; i < c.requests(); i += c.users {
-						if p := c.judge(t, d, new(figures), i, c.request(i)); p != "" {
+						if p := c.judge(t, d, new(figures), c.request(i)); p != "" {
 							t.Error(p)
 						}
 					}
