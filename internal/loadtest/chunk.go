@@ -2,7 +2,6 @@ package loadtest
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"time"
@@ -21,69 +20,122 @@ type chunk struct {
 	err      string
 }
 
-type wireChunk struct {
-	Choices []struct {
-		Text     string
-		TokenIDs []int32 `json:"token_ids"`
-		Delta    struct {
-			Content          string
-			ReasoningContent string `json:"reasoning_content"`
-			Reasoning        string
-		}
-		FinishReason *string `json:"finish_reason"`
-	}
-	Usage *wireUsage
-	Error json.RawMessage
-
-	Object, Message string // of a flat error
-
-	Text *string // of /generate
-	Meta *struct {
-		wireUsage
-		FinishReason json.RawMessage `json:"finish_reason"`
-	} `json:"meta_info"`
-}
-
-type wireUsage struct {
-	Prompt int `json:"prompt_tokens"`
-	Output int `json:"completion_tokens"`
-}
-
-// parse reads one event.
+// parse reads one event. Where a key comes twice both count.
 func (c *chunk) parse(data []byte) error {
 	*c = chunk{ids: -1, prompt: -1, output: -1}
-	var w wireChunk
-	if err := json.Unmarshal(data, &w); err != nil {
-		return failuref(KindJunk, "%v in %s", err, data)
+	s := scanner{data: data}
+	failed := false
+	ok := s.object(func(key []byte) bool {
+		switch string(key) {
+		case "choices":
+			return s.null() || s.array(func() bool { return c.choice(&s) })
+		case "usage":
+			return s.null() || c.usage(&s)
+		case "text": // of /generate
+			return c.shows(&s)
+		case "meta_info":
+			return s.null() || c.meta(&s)
+		case "error":
+			if s.null() {
+				return true
+			}
+			failed = true
+			return s.skip()
+		case "object":
+			raw, ok := s.text()
+			failed = failed || string(raw) == "error"
+			return ok
+		}
+		return s.skip()
+	})
+	if !ok || s.peek() != 0 {
+		return failuref(KindJunk, "at byte %d of %s", s.at, data)
 	}
-	if !null(w.Error) || w.Object == "error" {
-		c.err = messageIn(data)
-		if c.err == "" {
+	if failed {
+		if c.err = messageIn(data); c.err == "" {
 			c.err = cut(string(data))
 		}
-		return nil
-	}
-	if w.Usage != nil {
-		c.prompt, c.output = w.Usage.Prompt, w.Usage.Output
-	}
-	for i := range w.Choices {
-		choice := &w.Choices[i]
-		c.choices = true
-		d := &choice.Delta
-		c.text = c.text || choice.Text != "" || d.Content != "" || d.ReasoningContent != "" || d.Reasoning != ""
-		c.finished = c.finished || choice.FinishReason != nil
-		if choice.TokenIDs != nil {
-			c.ids = max(c.ids, 0) + len(choice.TokenIDs)
-		}
-	}
-	if w.Meta != nil {
-		c.choices, c.text = true, w.Text != nil && *w.Text != ""
-		c.prompt, c.output, c.finished = w.Meta.Prompt, w.Meta.Output, !null(w.Meta.FinishReason)
 	}
 	return nil
 }
 
-func null(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+// shows reads text.
+func (c *chunk) shows(s *scanner) bool {
+	if s.null() {
+		return true
+	}
+	raw, ok := s.text()
+	c.text = c.text || len(raw) > 0
+	return ok
+}
+
+func (c *chunk) choice(s *scanner) bool {
+	c.choices = true
+	return s.object(func(key []byte) bool {
+		switch string(key) {
+		case "text":
+			return c.shows(s)
+		case "delta":
+			return s.null() || s.object(func(key []byte) bool {
+				switch string(key) {
+				case "content", "reasoning_content", "reasoning":
+					return c.shows(s)
+				}
+				return s.skip()
+			})
+		case "finish_reason":
+			return c.finish(s)
+		case "token_ids":
+			return s.null() || c.tokenIDs(s)
+		}
+		return s.skip()
+	})
+}
+
+func (c *chunk) finish(s *scanner) bool {
+	if s.null() {
+		return true
+	}
+	c.finished = true
+	return s.skip()
+}
+
+func (c *chunk) tokenIDs(s *scanner) bool {
+	c.ids = max(c.ids, 0)
+	return s.array(func() bool {
+		c.ids++
+		n, ok := s.count()
+		return ok && n >= 0
+	})
+}
+
+func (c *chunk) usage(s *scanner) bool {
+	return s.object(func(key []byte) bool { return c.counts(s, key) })
+}
+
+// counts reads a member of a usage.
+func (c *chunk) counts(s *scanner, key []byte) (ok bool) {
+	switch string(key) {
+	case "prompt_tokens":
+		c.prompt, ok = s.count()
+	case "completion_tokens":
+		c.output, ok = s.count()
+	default:
+		ok = s.skip()
+	}
+	return ok
+}
+
+// meta reads what /generate tells beside the text.
+func (c *chunk) meta(s *scanner) bool {
+	c.choices = true
+	return s.object(func(key []byte) bool {
+		if string(key) == "finish_reason" {
+			return c.finish(s)
+		}
+		return c.counts(s, key)
+	})
+}
 
 // stamped notes when bytes were read: all that one read brought came then,
 // however long it takes to go through them.
@@ -107,7 +159,7 @@ var done = []byte("[DONE]")
 func (c *Client) read(body io.Reader, a *Answer, asked int) error {
 	in := &stamped{r: body}
 	events := sse.NewReader(in, maxEventBytes)
-	t := counter{answer: a, source: ByChunks}
+	t := counter{answer: a, source: ByChunks, most: asked + overrun}
 	for {
 		data, err := events.Next()
 		if errors.Is(err, io.EOF) && a.Finished {
@@ -125,9 +177,6 @@ func (c *Client) read(body io.Reader, a *Answer, asked int) error {
 		}
 		if err := t.take(data, in.at); err != nil {
 			return err
-		}
-		if a.tokens > asked+overrun {
-			return failuref(KindOverrun, "%d tokens where %d were asked for", a.tokens, asked)
 		}
 	}
 }
@@ -162,6 +211,7 @@ type counter struct {
 	answer *Answer
 	source Source
 	usage  int // the last that was told
+	most   int // tokens that a server may write
 }
 
 // take counts what an event brings.
@@ -190,15 +240,27 @@ func (t *counter) take(data []byte, at time.Time) error {
 	if c.output >= 0 {
 		t.usage = c.output
 	}
-	if n > 0 {
+	if n > 0 && a.tokens+n <= t.most {
 		a.Wrote(at, n, 0)
+		n = 0
 	}
-	return nil
+	return t.overrun(n)
+}
+
+// overrun refuses n more tokens.
+func (t *counter) overrun(n int) error {
+	if n <= 0 {
+		return nil
+	}
+	return failuref(KindOverrun, "%d tokens where %d were asked for", t.answer.tokens+n, t.most-overrun)
 }
 
 // end settles the number of tokens.
 func (t *counter) end() error {
 	if t.source == ByChunks && t.usage > 0 {
+		if t.usage > t.most {
+			return t.overrun(t.usage - t.answer.tokens)
+		}
 		t.source = ByFinalUsage
 		t.answer.correct(t.usage)
 	}

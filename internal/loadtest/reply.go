@@ -111,3 +111,5 @@ func (w *wireReply) generated() (token algorithms.Token, largest float64) {
 	}
 	return token, largest
 }
+
+func null(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

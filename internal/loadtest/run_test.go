@@ -168,8 +168,8 @@ func TestFailures(t *testing.T) {
 		{KindCut, "the stream ended after 1 tokens", func(s writer, _ *http.Request) { s.text(1); s.raw("data: {\"cho") }},
 		{KindCut, "the stream ended after 1 tokens", func(s writer, _ *http.Request) { s.text(1); panic(http.ErrAbortHandler) }},
 		{KindCut, "the stream ended after 0 tokens", func(s writer, _ *http.Request) { s.raw(`{"object":"text_completion"}`) }},
-		{KindJunk, "in {nonsense", func(s writer, _ *http.Request) { s.text(1); s.raw("data: {nonsense\n\n") }},
-		{KindJunk, "cannot unmarshal", func(s writer, _ *http.Request) { s.raw("data: {\"choices\":7}\n\n") }},
+		{KindJunk, "at byte 1 of {nonsense", func(s writer, _ *http.Request) { s.text(1); s.raw("data: {nonsense\n\n") }},
+		{KindJunk, "at byte 11 of", func(s writer, _ *http.Request) { s.raw("data: {\"choices\":7}\n\n") }},
 		{KindJunk, "longer than the limit", func(s writer, _ *http.Request) { s.raw("data: %s\n\n", strings.Repeat("x", maxEventBytes+9000)) }},
 		{KindError, "out of memory", func(s writer, _ *http.Request) {
 			s.text(1)
@@ -183,6 +183,11 @@ func TestFailures(t *testing.T) {
 			for i := range 100 {
 				s.text(i)
 			}
+		}},
+		{KindOverrun, "2000000000 tokens where 5 were asked for", func(s writer, _ *http.Request) { s.text(); s.end(2_000_000_000) }},
+		{KindOverrun, "2000000001 tokens where 5 were asked for", func(s writer, _ *http.Request) {
+			s.raw(`data: {"choices":[{"text":"a"}],"usage":{"completion_tokens":1}}` + "\n\n")
+			s.raw(`data: {"choices":[{"text":"a"}],"usage":{"completion_tokens":2000000001}}` + "\n\n")
 		}},
 	} {
 		t.Run(c.kind+" "+c.detail, func(t *testing.T) {
