@@ -133,7 +133,7 @@ func (c *Comparison) judge(row *Row, tol Tolerance) {
 // it is measured; none where the requests themselves end a run.
 func (p *Plan) Window() []string {
 	m := p.Points[0].Spec.Measure
-	if m.DurationS == 0 {
+	if m.DurationS == 0 || p.Points[0].Spec.Workload.Requests > 0 {
 		return nil
 	}
 	return []string{"workload.duration_s=" + formatFloat(m.DurationS), "workload.warmup_s=" + formatFloat(m.WarmupS)}

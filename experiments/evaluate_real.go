@@ -103,7 +103,7 @@ func (s *setup) realSystem(c Cell) (config measure.Config, counts []*counted, er
 	return config, counts, err
 }
 
-// model describes a model with its engine to the runtime.
+// realModel describes a model with its engine to the runtime.
 func (s *setup) realModel(i int, e backend.Engine, kvTokens int, stepNs int64) subserver.Model {
 	m := &s.models[i]
 	return subserver.Model{Name: m.Name, Engine: e, MaxRunning: m.MaxRunning, ChunkTokens: m.ChunkTokens,
@@ -155,7 +155,12 @@ func (s *setup) cpuModels(config *measure.Config) error {
 		if err != nil {
 			return err
 		}
-		kv := kvTokens(m, room, engines.KVBytesPerToken(w.Config))
+		perToken := engines.KVBytesPerToken(w.Config)
+		kv := kvTokens(m, room, perToken)
+		if bytes := int64(kv) * perToken; bytes > engines.MemoryBytes() {
+			return fmt.Errorf("models.%s: %d tokens of KV take %.1f GB, and this machine has %.1f: lower cpu.kv_tokens",
+				m.Name, kv, float64(bytes)/1e9, float64(engines.MemoryBytes())/1e9)
+		}
 		e, err := w.CPU(engines.Options{Name: m.Name, Threads: m.CPU.Threads, KVTokens: kv, BlockTokens: m.BlockTokens})
 		if err != nil {
 			return fmt.Errorf("models.%s: %w", m.Name, err)

@@ -35,14 +35,16 @@ func inBubble(t *testing.T, c Cell) (o Outcome) {
 // Where nothing but the steps takes time, the real runtime shows what the
 // simulator does: the same requests, hand-offs, batches and figures.
 func TestPacedIsWhatTheSimulatorPlays(t *testing.T) {
-	for _, c := range []struct{ name, workload, systems string }{
-		{"steady", "concurrency = 8\nduration_s = 20\nwarmup_s = 2", "tokenrouter async alternate lockstep official single:small single:large"},
-		{"closed", "kind = \"closed\"\nconcurrency = 6\nprompt_tokens = { min = 20, max = 200 }\noutput_tokens = { min = 10, max = 60 }\nduration_s = 20\nwarmup_s = 2", "tokenrouter alternate query-level std-serving"},
-		{"poisson", "kind = \"poisson\"\nrate_per_s = 4.0\nprompt_tokens = 50\noutput_tokens = { min = 10, max = 60 }\nduration_s = 20\nwarmup_s = 2\nlimits = { ttft_ms = 300.0 }", "tokenrouter async"},
+	const shared = "models.small.gpus=[0] models.large.gpus=[0] models.small.colocation_factor=1.6 models.large.colocation_factor=1.2"
+	for _, c := range []struct{ name, workload, systems, set string }{
+		{"steady", "concurrency = 8\nduration_s = 20\nwarmup_s = 2", "tokenrouter async alternate lockstep official single:small single:large", ""},
+		{"steady", "concurrency = 8\nduration_s = 20\nwarmup_s = 2", "tokenrouter lockstep", shared},
+		{"closed", "kind = \"closed\"\nconcurrency = 6\nprompt_tokens = { min = 20, max = 200 }\noutput_tokens = { min = 10, max = 60 }\nduration_s = 20\nwarmup_s = 2", "tokenrouter alternate query-level std-serving", ""},
+		{"poisson", "kind = \"poisson\"\nrate_per_s = 4.0\nprompt_tokens = 50\noutput_tokens = { min = 10, max = 60 }\nduration_s = 20\nwarmup_s = 2\nlimits = { ttft_ms = 300.0 }", "tokenrouter async", ""},
 	} {
 		for _, system := range strings.Fields(c.systems) {
 			t.Run(c.name+"/"+system, func(t *testing.T) {
-				plan, err := Load("x.toml", []byte(pacedFile+c.workload), "systems="+system, "models.large.B=3")
+				plan, err := Load("x.toml", []byte(pacedFile+c.workload), append(strings.Fields(c.set), "systems="+system, "models.large.B=3")...)
 				if err != nil {
 					t.Fatal(err)
 				}

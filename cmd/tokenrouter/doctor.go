@@ -42,6 +42,9 @@ It exits with 2 if anything is wrong.`,
   tokenrouter doctor models/qwen3-0.6b models/qwen3-4b
   tokenrouter doctor toy:qwen3 --json`,
 		Args: cobra.MaximumNArgs(2),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return engines.Names(), cobra.ShellCompDirectiveDefault
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d := &doctor{w: cmd.OutOrStdout(), json: asJSON, colour: hasColours(cmd.OutOrStdout())}
 			d.machine()

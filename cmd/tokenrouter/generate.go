@@ -97,6 +97,7 @@ func (o *generateOptions) flags(cmd *cobra.Command) {
 	f.IntVar(&o.sampling.MinTokens, "min-tokens", 0, "tokens to write at least")
 	f.BoolVar(&o.mark, "mark", false, "mark what the large model wrote by ⟪ and ⟫")
 	f.BoolVar(&o.json, "json", false, "print one JSON object for each token")
+	completeModels(cmd, "small", "large")
 	complete(cmd, "algorithm", "confidence", "rstitch", "me", "fusion", "matrix", "never")
 }
 

@@ -1,5 +1,5 @@
-// Command tokenrouter predicts, simulates and compares ways to schedule
-// token-level routing between language models.
+// Command tokenrouter predicts, simulates, measures and compares ways to
+// schedule token-level routing between language models, and runs them.
 //
 // Results go to standard output, everything else to standard error. It exits
 // with 0 when all went well, 2 when what was asked for is wrong, 130 when it
@@ -86,14 +86,17 @@ func (e *usageError) Unwrap() error { return e.error }
 func newRoot(started *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tokenrouter",
-		Short: "Predict, simulate and compare schedulers for token-level LLM routing",
+		Short: "Predict, simulate, measure and compare schedulers for token-level LLM routing",
 		Long: `tokenrouter answers questions about serving several language models that take
 turns at writing one text: which requests to batch, how long to wait for more,
-what a hand-off costs. The same scheduler is predicted by a Markov chain and
-played by a simulator.`,
+what a hand-off costs. The same scheduler is predicted by a Markov chain, played
+by a simulator and run with real engines.`,
 		Example: `  tokenrouter list
   tokenrouter run quickstart
-  tokenrouter tune quickstart --set workload.concurrency=16`,
+  tokenrouter tune quickstart --set workload.concurrency=16
+  tokenrouter validate
+  tokenrouter generate "Once upon a time"
+  tokenrouter doctor`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRun: func(*cobra.Command, []string) {

@@ -65,7 +65,20 @@ colocation_factor.`,
 	f.StringVar(&o.licence, "licence", "yours", "of the figures")
 	f.StringVar(&o.machine, "machine", "cpu", "what the profile calls the machine, as its gpu")
 	f.StringVar(&o.out, "out", "", "file to write instead of standard output")
+	completeModels(cmd, "model", "beside")
 	return cmd
+}
+
+// completeModels offers models that need no folder, and folders.
+func completeModels(cmd *cobra.Command, flags ...string) {
+	for _, flag := range flags {
+		err := cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return engines.Names(), cobra.ShellCompDirectiveDefault
+		})
+		if err != nil {
+			panic("tokenrouter: " + err.Error())
+		}
+	}
 }
 
 // modelFlag says what models the flags of verbs take.
@@ -120,6 +133,7 @@ func (o *measureOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	cmd.PrintErrf("a step of one request reads %.3g GB of weights at %.3g GB/s\n", float64(times.Info.WeightBytes)/1e9, times.GBPerS())
 	cmd.PrintErrln(missLine(times.Misses(p)))
 	return writeProfile(cmd.OutOrStdout(), o.out, p)
 }

@@ -23,6 +23,7 @@ func TestNames(t *testing.T) {
 		{"toy:qwen", `there is no toy "qwen"; use toy:qwen3 or toy:llama`},
 		{"random:qwen3-58", "did you mean random:qwen3-58m"},
 		{"random:nothing-like-it", "did you mean random:"},
+		{"random:qwen2-1.5b", `is a model of type "qwen2", and the CPU engine runs qwen3 and llama`},
 		{"no/such/folder", "no/such/folder: no such file or directory; give a folder with config.json"},
 	} {
 		if _, err := Config(c.name); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -43,13 +43,49 @@ func Shapes() []string {
 	for _, b := range benches {
 		names = append(names, b.Name)
 	}
-	return append(names, modelconfig.Names()...)
+	for _, name := range modelconfig.Names() {
+		if c, err := modelconfig.Known(name); err == nil && runs(c) == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// runs says why the CPU engine cannot run a model; nil if it can.
+func runs(c *modelconfig.Config) error {
+	if !slices.Contains(Toys, c.ModelType) {
+		return fmt.Errorf("%s is a model of type %q, and the CPU engine runs %s", c.Name, c.ModelType, strings.Join(Toys, " and "))
+	}
+	return nil
+}
+
+// Names lists the models that need no folder.
+func Names() []string {
+	var names []string
+	for _, family := range Toys {
+		names = append(names, toyPrefix+family)
+	}
+	for _, shape := range Shapes() {
+		names = append(names, randomPrefix+shape)
+	}
+	return names
 }
 
 // Config is the shape of the model of a name: that of a folder, or after toy: or
 // random: of a toy or a known shape; random: takes the path of a config.json
 // too.
 func Config(name string) (*modelconfig.Config, error) {
+	c, err := config(name)
+	if err == nil {
+		err = runs(c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func config(name string) (*modelconfig.Config, error) {
 	if family, ok := strings.CutPrefix(name, toyPrefix); ok {
 		if !slices.Contains(Toys, family) {
 			return nil, fmt.Errorf("there is no toy %q; use toy:%s", family, strings.Join(Toys, " or toy:"))

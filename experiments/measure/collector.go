@@ -177,8 +177,8 @@ func (c *collector) result(users int) *Result {
 		endNs = c.lastNs
 	}
 	silent := 0
-	for _, r := range c.requests { // order: counted
-		if r.times.Tokens == 0 || r.times.FirstNs > c.warmupNs {
+	for id, r := range c.requests { // order: counted
+		if int(id) <= users && (r.times.Tokens == 0 || r.times.FirstNs > c.warmupNs) {
 			silent++
 		}
 	}

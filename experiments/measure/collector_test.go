@@ -101,13 +101,14 @@ func TestWindowCuts(t *testing.T) {
 // Without an end the run is as long as its last request.
 func TestEndlessWindow(t *testing.T) {
 	c := newCollector(1, 0, 0, scheduler.Eager{}, nil)
-	for id := range scheduler.RequestID(2) {
+	for id := range scheduler.RequestID(2) { // they end
 		c.arrived(id, 0, 0)
 		c.emitted(id, int64(id+1)*100*us, 4, 0)
 		c.ended(id, int64(id+1)*100*us, false)
 	}
-	c.arrived(9, 0, 0)
-	r := c.result(0)
+	c.arrived(3, 0, 0) // a user's first request
+	c.arrived(9, 0, 0) // and a later one
+	r := c.result(4)
 	if r.EndNs != 200*us || r.Requests != 2 || math.Abs(r.ThroughputTokPerS-8/200e-6) > 1e-6 || r.Silent != 1 {
 		t.Errorf("end %d, %d requests, %g token/s, %d silent", r.EndNs, r.Requests, r.ThroughputTokPerS, r.Silent)
 	}

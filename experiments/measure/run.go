@@ -42,8 +42,8 @@ type Result struct {
 	// OverheadUs is what lies between the steps that a step had to wait for and
 	// its own start, in microseconds.
 	OverheadUs metrics.Quantiles
-	// Silent counts requests whose first token came after warm-up: their prompts
-	// were read in the window.
+	// Silent counts users of a steady load whose first token came after warm-up:
+	// their prompts were read in the window.
 	Silent int
 }
 

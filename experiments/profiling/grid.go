@@ -180,6 +180,12 @@ func Measure(ctx context.Context, e backend.Engine, g Grid, progress func(done, 
 	return t, nil
 }
 
+// GBPerS is at what rate a step of one request reads the weights: what bounds
+// it on most machines.
+func (t *Times) GBPerS() float64 {
+	return float64(t.Info.WeightBytes) / t.of(Point{1, 1, t.Grid.Contexts[0]}) / 1e6
+}
+
 // of is the median of a kind of step; it must be there.
 func (t *Times) of(p Point) float64 {
 	for i := range t.Steps {

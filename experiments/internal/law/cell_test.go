@@ -18,7 +18,8 @@ import (
 const (
 	promptMax = 24
 	outputMax = 20
-	longest   = promptMax + outputMax
+	againMax  = 12 // output of a second turn
+	longest   = promptMax + outputMax + 1 + againMax
 
 	// tinyKV holds the longest request in whole blocks of any size here and
 	// little more, so that requests take it from each other; largeKV holds all.
@@ -35,7 +36,7 @@ type cell struct {
 	rule   scheduler.Rule
 	b      int
 	users  int
-	warm   bool // all was asked before; else equal prompts share nothing
+	warm   bool // all is asked twice, or goes on; else equal prompts share nothing
 	kv     int
 	tcp    bool // each model has a process of its own, with sockets between
 
@@ -113,7 +114,7 @@ func (c *cell) request(i int) *subserver.Request {
 		}
 	}
 	if rng.IntN(3) == 0 {
-		r.Stop = [][]string{{"[41"}, {"] [", "e"}, {" [3", "z", "4"}}[rng.IntN(3)]
+		r.Stop = [][]string{{"[41"}, {"] [", "e"}, {" [3", "z", "4"}, {"7] ", "3] "}}[rng.IntN(4)]
 		r.ShowStop = rng.IntN(2) == 0
 	}
 	if rng.IntN(2) == 0 {
@@ -146,14 +147,17 @@ func sampling(rng *rand.Rand, i int) backend.Sampling {
 var oracles sync.Map
 
 // want is the oracle's answer to the i-th request.
-func (c *cell) want(t testing.TB, i int) *outcome {
+func (c *cell) want(t testing.TB, i int) *outcome { return c.answer(t, c.request(i)) }
+
+// answer is the oracle's to a request of this source; a seed means one request.
+func (c *cell) answer(t testing.TB, r *subserver.Request) *outcome {
 	type key struct {
-		source, params string
-		toy            int
-		text           uint64
-		i              int
+		algorithm   string
+		models, toy int
+		seed        uint64
 	}
-	k := key{c.source.name, fmt.Sprint(c.source.params), c.firstToy, c.text, i}
+	alg := c.source.algorithm(t)
+	k := key{fmt.Sprintf("%T %+v", alg, alg), c.source.params.Models, c.firstToy, r.Seed}
 	if o, ok := oracles.Load(k); ok {
 		return o.(*outcome)
 	}
@@ -163,9 +167,29 @@ func (c *cell) want(t testing.TB, i int) *outcome {
 		defer e.Close()
 		engines = append(engines, e)
 	}
-	o := oracle(c.source.algorithm(t), engines, c.request(i))
+	o := oracle(alg, engines, r)
 	oracles.Store(k, o)
 	return o
+}
+
+// secondRound is added to the ids of requests that were asked before.
+const secondRound = 1000
+
+// again is the i-th request of the second round: the same as before, or the
+// next turn of its conversation, whose prompt is all that was written, with a
+// token more or as it is.
+func (c *cell) again(t testing.TB, i int) *subserver.Request {
+	r := c.request(i)
+	r.ID += secondRound
+	if i/4%2 == 0 {
+		return r
+	}
+	r.Prompt = append(r.Prompt, c.want(t, i).tokens...)
+	if i%8 < 6 {
+		r.Prompt = append(r.Prompt, algorithms.Token(i))
+	}
+	r.MaxTokens, r.Seed = min(r.MaxTokens, againMax), r.Seed+1
+	return r
 }
 
 // config of the whole system; a process keeps the engines that are its own.

@@ -1,6 +1,7 @@
 package law
 
 import (
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"strconv"
@@ -37,27 +38,29 @@ func hold(t *testing.T, cells []cell) *figures {
 }
 
 // TestLongLaw runs the whole grid under LONG=1, which make bench sets, else a
-// sample that is the same each time and has all values of all axes. LAW_CELL is
-// the number of the only cell to run.
+// sample of LAW_SEED, or 1. LAW_CELL is the number of the only cell to run.
 func TestLongLaw(t *testing.T) {
 	cells := grid()
-	every := 57 // a hundred recorded runs
-	if testing.Short() {
-		every = 397
-	}
-	if os.Getenv("LONG") != "" {
-		every = 1
-	}
-	if text := os.Getenv("LAW_CELL"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 || n >= len(cells) {
-			t.Fatalf("LAW_CELL is %q, want 0 to %d", text, len(cells)-1)
+	if n, ok := setting(t, "LAW_CELL"); ok {
+		if n >= len(cells) {
+			t.Fatalf("LAW_CELL is %d, the grid ends at %d", n, len(cells)-1)
 		}
 		hold(t, cells[n:n+1])
 		return
 	}
+	sample := 100
+	if testing.Short() {
+		sample = 20
+	}
+	if os.Getenv("LONG") != "" {
+		sample = len(cells)
+	}
+	seed, ok := setting(t, "LAW_SEED")
+	if !ok {
+		seed = 1
+	}
 	var some []cell
-	for i := 0; i < len(cells); i += every {
+	for _, i := range rand.New(rand.NewPCG(uint64(seed), 5)).Perm(len(cells))[:sample] {
 		some = append(some, cells[i])
 	}
 	f := hold(t, some)
@@ -70,6 +73,19 @@ func TestLongLaw(t *testing.T) {
 			t.Errorf("no %s: the cells do not reach what the law speaks of", c.what)
 		}
 	}
+}
+
+// setting is a whole number from the environment, if it is there.
+func setting(t *testing.T, name string) (n int, ok bool) {
+	text := os.Getenv(name)
+	if text == "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		t.Fatalf("%s is %q, want a whole number", name, text)
+	}
+	return n, true
 }
 
 // Standard serving routes the same tokens from outside.
@@ -87,7 +103,7 @@ func TestStandardServing(t *testing.T) {
 			for u := range c.users {
 				users.Go(func() {
 					for i := u; i < c.requests(); i += c.users {
-						if p := c.judge(t, d, new(figures), i, c.request(i)); p != "" {
+						if p := c.judge(t, d, new(figures), c.request(i)); p != "" {
 							t.Error(p)
 						}
 					}

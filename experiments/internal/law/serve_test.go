@@ -205,8 +205,10 @@ func (c *cell) obey(t testing.TB, f *figures) (problems []string) {
 			users.Go(func() {
 				for i := u; i < c.requests(); i += c.users {
 					r := c.request(i)
-					r.ID += scheduler.RequestID(round * c.requests())
-					if p := c.judge(t, s.ofModel[r.Home], f, i, r); p != "" {
+					if round > 0 {
+						r = c.again(t, i)
+					}
+					if p := c.judge(t, s.ofModel[r.Home], f, r); p != "" {
 						mu.Lock()
 						problems = append(problems, p)
 						mu.Unlock()
@@ -240,8 +242,8 @@ func (s *served) keep(t testing.TB) {
 	}
 }
 
-// judge asks the i-th request and compares the answer with the oracle's.
-func (c *cell) judge(t testing.TB, to submitter, f *figures, i int, r *subserver.Request) string {
+// judge asks a request and compares the answer with the oracle's.
+func (c *cell) judge(t testing.TB, to submitter, f *figures, r *subserver.Request) string {
 	got, err := ask(to, r)
 	if err != nil {
 		return fmt.Sprintf("request %d: %v", r.ID, err)
@@ -256,7 +258,7 @@ func (c *cell) judge(t testing.TB, to submitter, f *figures, i int, r *subserver
 	if got.reason == scheduler.ReasonStop {
 		f.stopped.Add(1)
 	}
-	if d := got.differs(c.want(t, i), r.Logprobs >= 0); d != "" {
+	if d := got.differs(c.answer(t, r), r.Logprobs >= 0); d != "" {
 		return fmt.Sprintf("request %d, %+v: %s", r.ID, *r, d)
 	}
 	return ""
