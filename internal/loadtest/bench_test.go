@@ -8,6 +8,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/internal/workload"
 )
 
 // BenchmarkClient is the most that the client measures: 64 streams of a server
@@ -78,4 +81,52 @@ func throwAway(b *testing.B, c *Client, users, turns int, eventBytes int64) int6
 	}
 	streams.Wait()
 	return sum
+}
+
+// BenchmarkDispatcher is what a token costs standard serving where the servers
+// take no time: a request over a real socket each, beside bare posts of a body
+// that never changes.
+func BenchmarkDispatcher(b *testing.B) {
+	const users, tokens, prompt = 16, 32, 500
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, `{"choices":[{"text":"x","logprobs":{"tokens":["token_id:17"],"token_logprobs":[-0.5],"top_logprobs":[{"x":-0.5}]}}]}`)
+	}))
+	defer server.Close()
+	s := &Server{URL: server.URL, Model: "m", Vocab: DefaultVocab, HTTP: NewHTTPClient(users, nil)}
+	a, err := algorithms.New("matrix", algorithms.Params{Models: 2, Matrix: [][]float64{{0.9, 0.1}, {1, 0}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	d, err := NewDispatcher([]*Server{s, s}, a, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	start := time.Now()
+	bare := (&Client{Server: *s}).body(&workload.Request{Prompt: prompt, Output: 1})
+	var posts sync.WaitGroup
+	for range users {
+		posts.Go(func() {
+			for range 4 * tokens {
+				if resp, err := s.post(b.Context(), apiPaths[s.API], int64(len(bare)), bytes.NewReader(bare)); err == nil {
+					_, _ = io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+			}
+		})
+	}
+	posts.Wait()
+	bareS := time.Since(start).Seconds() / (users * 4 * tokens)
+	var own float64
+	for b.Loop() {
+		start := time.Now()
+		r, err := Run(b.Context(), &Config{Target: d, Models: 2, Patience: time.Minute,
+			Load: Load{Users: users, Requests: 4 * users, Mix: mixOf(prompt, tokens), Seed: 1}}, nil)
+		if err != nil || r.Good != 4*users {
+			b.Fatal(err, r.Failures)
+		}
+		own = time.Since(start).Seconds() / float64(r.Tokens)
+	}
+	b.ReportMetric(1/own, "tokens/s")
+	b.ReportMetric(own/bareS, "bare-posts")
 }

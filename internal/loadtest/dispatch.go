@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -155,8 +156,10 @@ func (s *single) probe(ctx context.Context) error {
 // ask gets one token.
 func (s *single) ask(ctx context.Context, c *call) (reply, error) {
 	head, tail := s.around(c)
-	body := io.MultiReader(bytes.NewReader(head), bytes.NewReader(c.ids), bytes.NewReader(tail))
-	resp, err := s.post(ctx, apiPaths[s.API], int64(len(head)+len(c.ids)+len(tail)), body)
+	// In one piece, for one write. A connection may read it after this returns, so
+	// it is not used again.
+	body := slices.Concat(head, c.ids, tail)
+	resp, err := s.post(ctx, apiPaths[s.API], int64(len(body)), bytes.NewReader(body))
 	if err != nil {
 		return reply{}, err
 	}
