@@ -177,6 +177,8 @@ func (c *Core) Step(ev *Event) []Message {
 		c.ends = append(c.ends, ending{id: ev.Request, released: true})
 	case Drain:
 		c.onDrain()
+	case Flush:
+		c.kv.flush()
 	default:
 		panic("scheduler: unknown event")
 	}

@@ -24,6 +24,7 @@ const (
 	Stop                          // home found a stop string: Request
 	Released                      // home ended the request: Request
 	Drain                         // take no new request, finish the others
+	Flush                         // forget the KV of prefixes that nobody uses
 	eventKinds
 )
 
@@ -113,7 +114,7 @@ const (
 
 var (
 	eventNames = [eventKinds]string{"arrived", "peer-arrived", "peer-returned", "step-done",
-		"peer-state", "live", "wake", "aborted", "stop", "released", "drain"}
+		"peer-state", "live", "wake", "aborted", "stop", "released", "drain", "flush"}
 	messageNames = [messageKinds]string{"send", "return", "emit", "finish", "refuse",
 		"retract", "release", "wake-at", "state", "live"}
 	reasonNames = [reasons]string{"stop", "length", "abort", "too-long", "queue-full", "draining"}

@@ -206,6 +206,8 @@ func (s *system) command(words []string) {
 		s.due(m, Event{Kind: Stop, Request: RequestID(number(plain[1]))})
 	case "drain":
 		s.due(m, Event{Kind: Drain})
+	case "flush":
+		s.due(m, Event{Kind: Flush})
 	case "wake":
 		s.due(m, Event{Kind: Wake})
 	case "step":

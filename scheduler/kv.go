@@ -243,6 +243,13 @@ func (p *kvPool) evict() {
 	p.putFree(b)
 }
 
+// flush frees all cached blocks.
+func (p *kvPool) flush() {
+	for p.nIdle > 0 {
+		p.evict()
+	}
+}
+
 func (p *kvPool) putFree(b int32) {
 	p.blocks[b] = kvBlock{next: p.free}
 	p.free = b

@@ -359,6 +359,28 @@ func TestKVEvictsLeastRecentlyUsedLeafFirst(t *testing.T) {
 	}
 }
 
+func TestKVFlushKeepsWhatIsHeld(t *testing.T) {
+	p := newKVPool(6, 1, true)
+	a, _ := p.alloc(nil, 3)
+	p.publish(tokens(1, 2, 3), a, 0)
+	b, _ := p.alloc(nil, 2)
+	p.publish(tokens(4, 5), b, 0)
+	p.release(b)
+	p.flush()
+	if p.nIdle != 0 || p.nFree != 3 {
+		t.Errorf("%d cached and %d free, want 0 and 3", p.nIdle, p.nFree)
+	}
+	if got := p.match(nil, tokens(4, 5)); len(got) != 0 {
+		t.Errorf("match found %v, which was flushed", got)
+	}
+	if got := p.match(nil, tokens(1, 2, 3)); !slices.Equal(got, a) {
+		t.Errorf("match found %v, want %v, which is held", got, a)
+	}
+	if err := p.check(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestKVPublishSwapsDuplicates(t *testing.T) {
 	p := newKVPool(6, 2, true)
 	a, _ := p.alloc(nil, 2)

@@ -44,7 +44,7 @@ func drawReq(t *rapid.T) *PeerReq {
 }
 
 func drawEvent(t *rapid.T) Event {
-	e := Event{Kind: EventKind(rapid.IntRange(0, int(Drain)).Draw(t, "kind")), AtNs: rapid.Int64Min(0).Draw(t, "at")}
+	e := Event{Kind: EventKind(rapid.IntRange(0, int(Flush)).Draw(t, "kind")), AtNs: rapid.Int64Min(0).Draw(t, "at")}
 	switch e.Kind {
 	case Arrived:
 		e.Arrival = &Arrival{ID: RequestID(rapid.Uint64().Draw(t, "id")), Seed: rapid.Uint64().Draw(t, "seed"),
@@ -150,6 +150,7 @@ var seedEvents = []string{
 	"stop at=11 id=3",
 	"released at=12 id=3",
 	"drain at=13",
+	"flush at=14",
 }
 
 var seedMessages = []string{
@@ -178,7 +179,7 @@ func TestEveryKindHasASeedThatIsCanonical(t *testing.T) {
 			t.Errorf("%q parses to %q, %v", line, m, err)
 		}
 	}
-	if len(seedEvents) != int(Drain)+1 || len(seedMessages) != int(Live)+1 {
+	if len(seedEvents) != int(Flush)+1 || len(seedMessages) != int(Live)+1 {
 		t.Error("a kind has no seed")
 	}
 }

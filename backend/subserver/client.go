@@ -89,8 +89,8 @@ func (s *subserver) hear(sessions map[scheduler.RequestID]*session, w *clientWor
 }
 
 func (s *subserver) admit(w *clientWord) *session {
-	var detok Detokenizer
-	if s.sys.cfg.NewDetokenizer != nil {
+	detok := w.request.Detokenizer
+	if detok == nil && s.sys.cfg.NewDetokenizer != nil {
 		detok = s.sys.cfg.NewDetokenizer()
 	}
 	r := w.request
@@ -147,7 +147,7 @@ func (s *System) checkRequest(r *Request) error {
 		return requestErrorf("Prompt", "is empty, want at least one token")
 	case r.MaxTokens < 1:
 		return requestErrorf("MaxTokens", "is %d, want at least 1", r.MaxTokens)
-	case len(r.Stop) > 0 && s.cfg.NewDetokenizer == nil:
+	case len(r.Stop) > 0 && s.cfg.NewDetokenizer == nil && r.Detokenizer == nil:
 		return requestErrorf("Stop", "needs a tokenizer, and this system has none")
 	case slices.Contains(r.Stop, ""):
 		return requestErrorf("Stop", "has an empty string, want text")
@@ -165,6 +165,9 @@ func (s *System) checkRequest(r *Request) error {
 				return requestErrorf(list.field, "has token %d, which is not in the vocabulary of %d", t, vocab)
 			}
 		}
+	}
+	if _, err := s.route(&r.Routing); err != nil {
+		return &RequestError{"Routing", err.Error(), err}
 	}
 	return r.Sampling.Validate(vocab)
 }

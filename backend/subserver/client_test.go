@@ -1,6 +1,7 @@
 package subserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -324,6 +325,46 @@ func TestCachedTokensAreTold(t *testing.T) {
 			t.Errorf("%d of %d tokens were cached", st.Cached, st.Entered)
 		}
 	})
+}
+
+// What comes after a flush is read anew, at every model, and the log replays.
+func TestFlush(t *testing.T) {
+	var log bytes.Buffer
+	small().with(t, func(c *Config) { c.Log = &log }, func(t *testing.T, sys *System) {
+		first := long(1, 9)
+		s := submit(t, sys, first)
+		if err := sys.Flush(); err != ErrBusy {
+			t.Errorf("flushed while a request is open: %v", err)
+		}
+		want := read(t, first, s, -1)
+		synctest.Wait()
+		if st := sys.Stats(); st[0].KVCached == 0 || st[1].KVCached == 0 {
+			t.Fatalf("nothing is cached: %+v", st)
+		}
+		if err := sys.Flush(); err != nil {
+			t.Error(err)
+		}
+		again := long(2, 9)
+		again.Seed = first.Seed
+		s = submit(t, sys, again)
+		got := read(t, again, s, -1)
+		if s.Cached() != 0 || !slices.Equal(got.tokens, want.tokens) {
+			t.Errorf("%d tokens were cached; got %v, want %v", s.Cached(), got.tokens, want.tokens)
+		}
+		synctest.Wait()
+		if err := sys.Flush(); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		for _, st := range sys.Stats() {
+			if st.KVCached != 0 || st.KVHeld != 0 {
+				t.Errorf("%s has %d blocks cached, %d held", st.Model, st.KVCached, st.KVHeld)
+			}
+		}
+	})
+	if _, err := Replay(&log); err != nil {
+		t.Error(err)
+	}
 }
 
 // A client may be gone before its request has come in.

@@ -94,6 +94,9 @@ type Request struct {
 	Stop      []string // text that ends it, and is not shown
 	ShowStop  bool     // but show it
 	Logprobs  int      // see backend.Sequence; below 0 for none
+	Routing   Routing
+	// Detokenizer makes this request's text; nil: one of Config.NewDetokenizer.
+	Detokenizer Detokenizer
 
 	// counted is where the client's prompt ends, if that is before the end of
 	// Prompt: a dispatcher submits what was written so far as a prompt.

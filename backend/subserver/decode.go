@@ -42,6 +42,7 @@ type subserver struct {
 	step      backend.Step
 	results   []backend.Result
 	answers   []scheduler.Result
+	routes    []algorithms.Algorithm // by sequence; nil: it stays
 	startNs   int64
 	threshold int
 	view      algorithms.View
@@ -57,12 +58,14 @@ type known struct {
 	home     int
 	sampling *backend.Sampling
 	logprobs int
-	counted  int   // tokens of the client's prompt
-	fed      bool  // it was in a step here
-	cached   int   // tokens of it that the first of them found in KV
-	sentTo   int   // model that it was last sent to as a visit, -1 for none
-	hops     int   // of it then
-	cause    error // of an abort
+	routing  Routing
+	route    algorithms.Algorithm // that it asks for; nil: it stays where it is
+	counted  int                  // tokens of the client's prompt
+	fed      bool                 // it was in a step here
+	cached   int                  // tokens of it that the first of them found in KV
+	sentTo   int                  // model that it was last sent to as a visit, -1 for none
+	hops     int                  // of it then
+	cause    error                // of an abort
 	detail   string
 	tops     map[int]backend.Result // by position, of tokens that home has not shown
 }
@@ -197,6 +200,9 @@ func (s *subserver) take(w *word) {
 		s.onParcel(w.parcel)
 	case w.event.Kind == scheduler.StepDone:
 		s.onStepDone(w)
+	case w.event.Kind == scheduler.Flush:
+		s.stepEvent(&w.event)
+		s.tellPeers(scheduler.Event{Kind: scheduler.Flush})
 	case w.event.Kind == scheduler.Arrived:
 		s.onArrived(w)
 	default:
@@ -224,7 +230,11 @@ func (s *subserver) onArrived(w *word) {
 		s.say(clientWord{kind: over, id: r.ID, reason: scheduler.ReasonAbort, cause: ErrFailed, detail: s.broken.Error()})
 		return
 	}
-	s.known[r.ID] = &known{home: s.model, sampling: &r.Sampling, logprobs: r.Logprobs, counted: r.counted, sentTo: -1}
+	route, err := s.sys.route(&r.Routing)
+	if err != nil {
+		panic("subserver: a request that was checked cannot be routed: " + err.Error())
+	}
+	s.known[r.ID] = &known{home: s.model, sampling: &r.Sampling, logprobs: r.Logprobs, routing: r.Routing, route: route, counted: r.counted, sentTo: -1}
 	s.stepEvent(&w.event)
 }
 
@@ -254,6 +264,7 @@ func (s *subserver) build() {
 	s.step.Sequences = grow(s.step.Sequences, n)
 	s.results = grow(s.results, n)
 	s.answers = grow(s.answers, n)
+	s.routes = grow(s.routes, n)
 	for i := range s.batch.Entries {
 		e := &s.batch.Entries[i]
 		k := s.known[e.ID]
@@ -266,7 +277,7 @@ func (s *subserver) build() {
 		if e.Samples && k.sampling.ReadsHistory() {
 			q.History, _ = s.core.History(e)
 		}
-		s.results[i] = backend.Result{}
+		s.results[i], s.routes[i] = backend.Result{}, k.route
 		if !k.fed {
 			k.fed, k.cached = true, e.Start
 			s.counted.Entered += int64(e.Position)
@@ -327,6 +338,12 @@ func (s *subserver) publish() {
 	s.counted.Counts = s.core.Counts()
 	s.counted.KVHeld, s.counted.KVCached, s.counted.KVFree = s.core.KVBlocks()
 	s.counted.Threshold, s.counted.StepStartNs = s.core.B(), s.startNs
+	s.counted.Abroad = 0
+	for m, n := range s.live {
+		if s.sys.subs[m] == nil && s.broken == nil { // a lost engine helps nobody
+			s.counted.Abroad += n
+		}
+	}
 	s.statsMu.Lock()
 	defer s.statsMu.Unlock()
 	s.stats = s.counted

@@ -51,6 +51,13 @@ func (d *door) leave(id scheduler.RequestID) {
 	}
 }
 
+// busy reports whether a request is open.
+func (d *door) busy() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.open) > 0
+}
+
 // await waits until no request is open.
 func (d *door) await(ctx context.Context) error {
 	d.mu.Lock()

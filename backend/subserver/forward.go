@@ -38,7 +38,9 @@ func (s *subserver) decide() error {
 		v := &s.view
 		*v = algorithms.View{Request: e.ID, Seed: e.Seed, Model: s.model, Home: e.Home, Position: e.Position,
 			StayStart: e.StayStart, Hops: e.Hops, Token: res.Token, Signals: res.Signals, Extra: append(v.Extra[:0], e.Extra...)}
-		ans.Dest = s.sys.cfg.Algorithm.Route(v)
+		if route := s.routes[i]; route != nil {
+			ans.Dest = route.Route(v)
+		}
 		ans.Token = v.Token
 		if len(v.Extra) > 0 {
 			ans.Extra = slices.Clone(v.Extra)

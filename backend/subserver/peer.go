@@ -141,7 +141,7 @@ func (s *subserver) sendVisit(msg *scheduler.Message) {
 		return
 	}
 	s.ship(&Parcel{To: msg.To, Event: scheduler.Event{Kind: scheduler.PeerArrived, Request: msg.Request, Req: msg.Req},
-		Sampling: k.sampling, Logprobs: k.logprobs, Top: k.packTop(msg.Req.Start, msg.Req.Suffix)})
+		Sampling: k.sampling, Logprobs: k.logprobs, Routing: k.routing, Top: k.packTop(msg.Req.Start, msg.Req.Suffix)})
 }
 
 func (s *subserver) sendHome(msg *scheduler.Message) {
@@ -214,7 +214,7 @@ func (s *subserver) onParcel(p *Parcel) {
 	case scheduler.LiveChanged:
 		s.live[p.From] += int64(ev.Live)
 		s.liveMoved = true
-	case scheduler.PeerState:
+	case scheduler.PeerState, scheduler.Flush:
 		s.stepEvent(ev)
 	default:
 		panic("subserver: a parcel holds what peers do not tell")
@@ -228,8 +228,15 @@ func (s *subserver) onVisit(p *Parcel) {
 	}
 	k := s.known[req.ID]
 	if k == nil {
-		k = &known{home: req.Home, sampling: p.Sampling, logprobs: p.Logprobs, counted: req.Prompt, sentTo: -1}
+		k = &known{home: req.Home, sampling: p.Sampling, logprobs: p.Logprobs, routing: p.Routing, counted: req.Prompt, sentTo: -1}
 	}
+	route, err := s.sys.route(&k.routing)
+	if err != nil { // of a process that was not built like this one
+		k.hops = req.Hops
+		s.failVisit(req.ID, k, err.Error())
+		return
+	}
+	k.route = route
 	if s.broken != nil {
 		k.hops = req.Hops
 		s.failVisit(req.ID, k, s.brokenText())

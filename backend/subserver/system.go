@@ -136,6 +136,51 @@ func (s *System) Drain(ctx context.Context) error {
 	return s.door.await(ctx)
 }
 
+// AwaitPeers waits until no model of another process has an admitted request,
+// which may come here for its next token, or until ctx ends: then this process
+// can go without breaking anything off. It refuses nothing.
+func (s *System) AwaitPeers(ctx context.Context) error {
+	tick := time.NewTicker(peersTick)
+	defer tick.Stop()
+	for {
+		needed := false
+		for _, st := range s.Stats() {
+			needed = needed || st.Abroad > 0
+		}
+		if !needed {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// peersTick is how often AwaitPeers looks. Nobody waits for it but a process
+// that ends.
+const peersTick = 20 * time.Millisecond
+
+// ErrBusy is why the caches of a system are not flushed.
+var ErrBusy = errors.New("requests are open")
+
+// Flush has every model, those of other processes too, forget the KV of prefixes
+// that no request uses, before any request that comes after. With requests open
+// it does nothing and returns ErrBusy.
+func (s *System) Flush() error {
+	if s.door.busy() {
+		return ErrBusy
+	}
+	for _, sub := range s.subs {
+		if sub != nil { // which tells the others
+			sub.inbox.put(word{event: scheduler.Event{Kind: scheduler.Flush}})
+			break
+		}
+	}
+	return nil
+}
+
 // Close breaks off what is still open, waits for the steps in flight and ends
 // all loops. The error is that of the event log or the transport.
 func (s *System) Close() error {
@@ -213,6 +258,7 @@ type Stats struct {
 	Entered                  int64  // tokens that requests had when they first ran here
 	Cached                   int64  // those of them whose KV was there already
 	Retracted                int64  // times that a request lost its KV to another
+	Abroad                   int64  // requests that models of other processes have admitted
 	Broken                   string // why the engine is lost, "" while it works
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,14 +21,17 @@ type TCPOptions struct {
 	Models    []string // names of all models
 	Addresses []string // by model, host:port of the process that has it; equal ones are one process
 	Own       string   // the address of this process, one of Addresses
-	// Settings is compared between processes as it is: whatever would make their
-	// cores disagree, such as thresholds.
+	// Settings are compared between processes as they are: whatever would make
+	// their cores disagree, such as thresholds, one a line.
 	Settings string
 	// Wait is how long Start waits for the other processes; 0 means 60 s.
 	Wait time.Duration
 	// Silence is how long a process may say nothing before it counts as lost; 0
 	// means 10 s. A living one says something five times as often.
 	Silence time.Duration
+	// Missing, if not nil, is told once whom Start waits for, if it has done so
+	// for 2 s.
+	Missing func(who string)
 
 	// Listen and Dial stand in for package net; nil means TCP.
 	Listen func(address string) (net.Listener, error)
@@ -57,6 +61,7 @@ type link struct {
 	models  []int
 	conn    net.Conn
 	reader  *bufio.Reader
+	here    atomic.Bool // conn is there
 	writing sync.Mutex
 
 	mu      sync.Mutex
@@ -163,11 +168,18 @@ func (t *TCP) meet(ctx context.Context) error {
 	}
 	meet, stop := context.WithCancel(ctx)
 	defer stop()
+	if t.options.Missing != nil {
+		defer time.AfterFunc(missingAfter, func() {
+			if who := t.absent(t.links); who != "" {
+				t.options.Missing(who)
+			}
+		}).Stop()
+	}
 	met := make(chan error, len(t.links)+1)
 	if len(accepts) > 0 {
 		listener, err := t.options.Listen(t.options.Own)
 		if err != nil {
-			return fmt.Errorf("subserver: listen for the other models: %w", err)
+			return fmt.Errorf("listen for the other models: %w", err)
 		}
 		// Nobody calls twice, so no call may wait once all have met.
 		context.AfterFunc(meet, func() { _ = listener.Close() })
@@ -228,6 +240,7 @@ func (t *TCP) accept(ctx context.Context, listener net.Listener, links []*link) 
 			i := slices.IndexFunc(links, func(l *link) bool { return c.hello != nil && slices.Equal(l.models, c.hello.Has) })
 			if c.err == nil && i >= 0 && links[i].conn == nil {
 				links[i].conn, links[i].reader = c.conn, c.reader
+				links[i].here.Store(true)
 				missing--
 				continue
 			}
@@ -242,16 +255,24 @@ func (t *TCP) accept(ctx context.Context, listener net.Listener, links []*link) 
 
 func (t *TCP) missing(ctx context.Context, links []*link, err error) error {
 	if ctx.Err() == nil {
-		return fmt.Errorf("subserver: listen for the other models: %w", err)
+		return fmt.Errorf("listen for the other models: %w", err)
 	}
+	return fmt.Errorf("no call from %s after %v; start the processes within that time of each other",
+		t.absent(links), t.options.Wait)
+}
+
+// missingAfter is how long a start may take before somebody wonders.
+const missingAfter = 2 * time.Second
+
+// absent names those of links that are not there, "" if all are.
+func (t *TCP) absent(links []*link) string {
 	var names []string
 	for _, l := range links {
-		if l.conn == nil {
+		if !l.here.Load() {
 			names = append(names, t.names(l)+" at "+l.address)
 		}
 	}
-	return fmt.Errorf("subserver: no call from %s after %v; start the processes within that time of each other",
-		strings.Join(names, ", "), t.options.Wait)
+	return strings.Join(names, ", ")
 }
 
 // dial calls a process until it answers.
@@ -268,6 +289,7 @@ func (t *TCP) dial(ctx context.Context, l *link) error {
 			}
 			if err == nil {
 				l.conn = conn
+				l.here.Store(true)
 				return nil
 			}
 			_ = conn.Close()
@@ -277,7 +299,7 @@ func (t *TCP) dial(ctx context.Context, l *link) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("subserver: %s at %s did not answer within %v: %w", t.names(l), l.address, t.options.Wait, err)
+			return fmt.Errorf("%s at %s did not answer within %v: %w", t.names(l), l.address, t.options.Wait, err)
 		case <-time.After(pause):
 		}
 	}
@@ -318,7 +340,7 @@ func (t *TCP) greet(ctx context.Context, conn net.Conn) (*bufio.Reader, *hello, 
 // settingsError is a disagreement that waiting does not mend.
 type settingsError struct{ problem string }
 
-func (e *settingsError) Error() string { return "subserver: " + e.problem }
+func (e *settingsError) Error() string { return e.problem }
 
 func isSettings(err error) bool {
 	var s *settingsError
@@ -332,9 +354,27 @@ func (t *TCP) checkHello(h *hello) error {
 	case !slices.Equal(h.Models, o.Models):
 		return &settingsError{fmt.Sprintf("the other process has the models %v, this one %v", h.Models, o.Models)}
 	case h.Settings != o.Settings:
-		return &settingsError{fmt.Sprintf("the processes disagree on their settings: %s there, %s here", h.Settings, o.Settings)}
+		return &settingsError{"the processes disagree on their settings: " + differences(h.Settings, o.Settings)}
 	}
 	return nil
+}
+
+// differences tells in which lines settings differ.
+func differences(there, here string) string {
+	theirs, ours := strings.Split(there, "\n"), strings.Split(here, "\n")
+	var out []string
+	for i := range max(len(theirs), len(ours)) {
+		line := func(lines []string) string {
+			if i < len(lines) {
+				return lines[i]
+			}
+			return "nothing"
+		}
+		if line(theirs) != line(ours) {
+			out = append(out, line(theirs)+" there, "+line(ours)+" here")
+		}
+	}
+	return strings.Join(out, "; ")
 }
 
 // Send writes a parcel, once all processes have met. An error closes the

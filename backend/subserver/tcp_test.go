@@ -360,3 +360,15 @@ func TestTCPOptionsAreChecked(t *testing.T) {
 		})
 	}
 }
+
+func TestSettingsThatDifferAreTold(t *testing.T) {
+	for _, c := range [][3]string{
+		{"b 1\nrule eager\nseed 3", "b 2\nrule eager\nseed 3", "b 1 there, b 2 here"},
+		{"b 1\nrule eager\nseed 3", "b 2\nrule eager\nseed 4", "b 1 there, b 2 here; seed 3 there, seed 4 here"},
+		{"b 1", "b 1\nseed 3", "nothing there, seed 3 here"},
+	} {
+		if got := differences(c[0], c[1]); got != c[2] {
+			t.Errorf("%q and %q: %q, want %q", c[0], c[1], got, c[2])
+		}
+	}
+}

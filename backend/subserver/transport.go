@@ -11,7 +11,7 @@ import (
 type Parcel struct {
 	From, To int // models
 
-	// Event is PeerArrived, PeerReturned, Released, PeerState or LiveChanged. Its
+	// Event is PeerArrived, PeerReturned, Released, PeerState, LiveChanged or Flush. Its
 	// AtNs is not read: the receiver has a clock of its own. The Live of a
 	// LiveChanged is by how much From's share of the live count changed. Event is
 	// not read if Gate is set.
@@ -23,10 +23,12 @@ type Parcel struct {
 	Round int64
 	Gate  *GateWord
 
-	// Sampling and Logprobs go along with a visit (PeerArrived), so that the peer
-	// samples as the home would. They do not change while the request lives.
+	// Sampling, Logprobs and Routing go along with a visit (PeerArrived), so that
+	// the peer samples and routes as the home would. They do not change while the
+	// request lives.
 	Sampling *backend.Sampling
 	Logprobs int // below 0 for none
+	Routing  Routing
 	// Top holds what the client asked to know of tokens that its home has not
 	// shown yet: of the last len(Top) tokens of Event.Req.Suffix, in order. Of a
 	// Result only Token, Logprob and Top are set.

@@ -43,6 +43,7 @@ type wireParcel struct {
 	Gate     *GateWord         `json:"gate,omitempty"`
 	Sampling *backend.Sampling `json:"sampling,omitempty"`
 	Logprobs int               `json:"logprobs"`
+	Routing  Routing           `json:"routing"`
 	Top      []wireTop         `json:"top,omitempty"`
 	Problem  string            `json:"problem,omitempty"`
 }
@@ -97,7 +98,7 @@ func readFrame(r io.Reader) ([]byte, error) {
 // encodeParcel is the body of a parcel's frame.
 func encodeParcel(p *Parcel) ([]byte, error) {
 	w := wireParcel{From: p.From, To: p.To, Round: p.Round, Gate: p.Gate,
-		Sampling: p.Sampling, Logprobs: p.Logprobs, Problem: p.Problem}
+		Sampling: p.Sampling, Logprobs: p.Logprobs, Routing: p.Routing, Problem: p.Problem}
 	if p.Gate == nil {
 		w.Event = p.Event.String()
 	}
@@ -119,7 +120,7 @@ func decodeParcel(body []byte, models int) (*Parcel, error) {
 		return nil, fmt.Errorf("a parcel that is not JSON: %w", err)
 	}
 	p := &Parcel{From: w.From, To: w.To, Round: w.Round, Gate: w.Gate,
-		Sampling: w.Sampling, Logprobs: w.Logprobs, Problem: w.Problem}
+		Sampling: w.Sampling, Logprobs: w.Logprobs, Routing: w.Routing, Problem: w.Problem}
 	if p.From < 0 || p.From >= models || p.To < 0 || p.To >= models || p.From == p.To {
 		return nil, fmt.Errorf("a parcel from model %d to model %d of %d", p.From, p.To, models)
 	}
@@ -156,7 +157,7 @@ func checkParcel(p *Parcel, models int) error {
 		if p.Event.Peer >= models {
 			return fmt.Errorf("the state of model %d of %d", p.Event.Peer, models)
 		}
-	case scheduler.Released, scheduler.LiveChanged:
+	case scheduler.Released, scheduler.LiveChanged, scheduler.Flush:
 	default:
 		return fmt.Errorf("a parcel with the event %v, which is no peer's to send", p.Event.Kind)
 	}

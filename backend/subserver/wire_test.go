@@ -22,7 +22,7 @@ func drawParcel(t *rapid.T) *Parcel {
 	token := rapid.Custom(func(t *rapid.T) algorithms.Token {
 		return algorithms.Token(rapid.Int32Range(0, math.MaxInt32).Draw(t, "token"))
 	})
-	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	switch rapid.IntRange(0, 6).Draw(t, "kind") {
 	case 0:
 		p.Event = scheduler.Event{Kind: scheduler.Released, Request: scheduler.RequestID(rapid.Uint64().Draw(t, "id"))}
 	case 1:
@@ -30,6 +30,8 @@ func drawParcel(t *rapid.T) *Parcel {
 	case 2:
 		p.Event = scheduler.Event{Kind: scheduler.LiveChanged, Live: rapid.IntRange(-2, 2).Draw(t, "live")}
 	case 3:
+		p.Event = scheduler.Event{Kind: scheduler.Flush}
+	case 4:
 		p.Gate = &GateWord{Round: rapid.Int64().Draw(t, "round"), Sent: []int64{1, 2, 3}, Stepped: []int64{0, 0, math.MaxInt64}}
 		p.Logprobs = 0
 	default:
@@ -44,6 +46,8 @@ func drawParcel(t *rapid.T) *Parcel {
 			p.Sampling = &backend.Sampling{Temperature: rapid.Float64Range(0, 2).Draw(t, "temperature"),
 				LogitBias: []backend.TokenBias{{Token: 5, Bias: -100}}, Ends: []algorithms.Token{2}}
 			p.Logprobs = rapid.IntRange(-1, 20).Draw(t, "logprobs")
+			threshold := rapid.Float64Range(-1, 2).Draw(t, "threshold")
+			p.Routing = Routing{Alone: rapid.Bool().Draw(t, "alone"), Threshold: &threshold}
 		}
 		if status == algorithms.Failed {
 			p.Problem = "engine lost: \"kaputt\"\n"
