@@ -41,6 +41,9 @@ const (
 	// by looking at all of them. It is quadratic, but no heap is as fast on words
 	// of everyday length.
 	longestScanned = 96
+	// longestKept is the longest word, in bytes, whose workspace is used again:
+	// one of a hundred megabytes would stay for good.
+	longestKept = 1 << 16
 )
 
 func newWorkspace() any { return &workspace{words: map[string][]int32{}} }
@@ -75,7 +78,7 @@ func appendTokens(dst []Token, tokens []int32) []Token {
 
 // mergeWord returns the tokens of a word, valid until the next call.
 func (t *Tokenizer) mergeWord(w *workspace, word string) []int32 {
-	w.tokens = w.tokens[:0]
+	w.tokens = slices.Grow(w.tokens[:0], len(word))
 	for i := range len(word) {
 		// A byte that the vocabulary lacks vanishes, as in the reference library.
 		if token := t.byteTokens[word[i]]; token >= 0 {
@@ -171,7 +174,7 @@ const gone = -1
 func (t *Tokenizer) mergeByHeap(w *workspace) []int32 {
 	tokens := w.tokens
 	n := int32(len(tokens))
-	w.next, w.prev, w.heap = w.next[:0], w.prev[:0], w.heap[:0]
+	w.next, w.prev, w.heap = slices.Grow(w.next[:0], int(n)), slices.Grow(w.prev[:0], int(n)), w.heap[:0]
 	for i := range n {
 		w.next, w.prev = append(w.next, i+1), append(w.prev, i-1)
 	}

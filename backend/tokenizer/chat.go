@@ -22,6 +22,9 @@ type ChatOptions struct {
 	// Now is what a template that prints the date gets. Zero stands for the
 	// present time in UTC.
 	Now time.Time
+	// TokensMax has EncodeChat refuse chats that certainly have more tokens before
+	// it makes them. 0 stands for no bound.
+	TokensMax int
 }
 
 // ChatError is what is wrong with the messages or options of a chat, or what
@@ -57,12 +60,20 @@ func (t *Tokenizer) setTemplate(name, source string) {
 		// nobody would notice.
 		c.err = errors.New(`"…" % … , the formatting of strings, is not supported`)
 	} else {
-		c.compiled, c.err = jinja.Compile(withPythonJSON(source))
+		c.compiled, c.err = compile(source)
 	}
 	for _, sign := range takesParts {
 		c.parts = c.parts || strings.Contains(source, sign)
 	}
 	t.templates[name] = c
+}
+
+func compile(source string) (*jinja.Template, error) {
+	tame, err := metered(source)
+	if err != nil {
+		return nil, err
+	}
+	return jinja.Compile(tame)
 }
 
 // HasChatTemplate tells whether Chat can work.
@@ -86,10 +97,12 @@ type chat struct {
 	tools     jinja.Value
 	variables map[string]jinja.Value // the rest of what the template sees
 	final     bool
+	input     int // bytes of what the client sent
 }
 
 func (t *Tokenizer) newChat(messages json.RawMessage, o ChatOptions) (*chat, error) {
 	c := &chat{template: t.templates["default"], tools: jinja.None(), final: o.ContinueFinal}
+	c.input = len(messages) + len(o.Tools) + len(o.Kwargs)
 	if len(o.Tools) > 0 && string(o.Tools) != "null" {
 		if special := t.templates["tool_use"]; special != nil {
 			c.template = special
@@ -123,7 +136,6 @@ func (t *Tokenizer) newChat(messages json.RawMessage, o ChatOptions) (*chat, err
 		"eos_token":       jinja.NewString(t.eosText),
 		"strftime_now":    jinja.NewCallable("strftime_now", strftimeAt(o.Now)),
 		"raise_exception": jinja.NewCallable("raise_exception", raise),
-		pythonFilter:      jinja.NewCallable(pythonFilter, pythonJSON),
 	}
 	if err := c.addKwargs(o.Kwargs); err != nil {
 		return nil, err
@@ -145,7 +157,7 @@ func (c *chat) addKwargs(text json.RawMessage) error {
 	}
 	for _, key := range kwargs.AsDict().OrderedKeys() {
 		switch key {
-		case "messages", "tools", "add_generation_prompt", "continue_final_message", "strftime_now", "raise_exception", pythonFilter:
+		case "messages", "tools", "add_generation_prompt", "continue_final_message", "strftime_now", "raise_exception":
 			return chatError("chat_template_kwargs: %q has a field of its own", short(key))
 		}
 		c.variables[key], _ = kwargs.AsDict().Get(key)
@@ -187,6 +199,7 @@ func (c *chat) render(mark func(string) string) (text string, err error) {
 		}
 	}
 	variables["messages"] = messages
+	newMeter(c.input).addTo(variables)
 	text, err = c.template.compiled.RenderValues(variables)
 	var refused *ChatError
 	switch {

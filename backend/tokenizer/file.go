@@ -68,7 +68,7 @@ func (t *Tokenizer) readModel(model map[string]string) error {
 		return fmt.Errorf("type: %w", err)
 	}
 	if kind != "" && kind != "BPE" { // the oldest files do not say
-		return fmt.Errorf("type is %q: only BPE is read here", kind)
+		return fmt.Errorf("type is %q, which is %w: only BPE is", kind, ErrUnsupported)
 	}
 	for _, f := range []struct {
 		name string
@@ -82,7 +82,7 @@ func (t *Tokenizer) readModel(model map[string]string) error {
 		{"ignore_merges", []string{"", "null", "false", "true"}, "it is true or false"},
 	} {
 		if !slices.Contains(f.fine, model[f.name]) {
-			return fmt.Errorf("%s is %s, which is not supported: %s", f.name, short(model[f.name]), f.why)
+			return fmt.Errorf("%s is %s, which is %w: %s", f.name, short(model[f.name]), ErrUnsupported, f.why)
 		}
 	}
 	t.ignoreMerges = model["ignore_merges"] == "true"

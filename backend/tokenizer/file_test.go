@@ -49,7 +49,7 @@ func TestParseRefuses(t *testing.T) {
 		{small, `[]`, `no object`},
 		{small, "{\"a\":\"\xff\"}", `is not UTF-8`},
 		{`"post_processor":null`, `"post_processor":nil`, `post_processor is no JSON`},
-		{`"type":"BPE"`, `"type":"Unigram"`, `model.type is "Unigram": only BPE`},
+		{`"type":"BPE"`, `"type":"Unigram"`, `model.type is "Unigram", which is not supported: only BPE`},
 		{`"type":"BPE"`, `"type":"WordPiece"`, `model.type is "WordPiece"`},
 		{`"dropout":null`, `"dropout":0.1`, `model.dropout is 0.1`},
 		{`"byte_fallback":false`, `"byte_fallback":true`, `model.byte_fallback is true`},

@@ -19,6 +19,19 @@ const (
 	modelFile      = "config.json"
 )
 
+// ErrUnsupported is within the errors about tokenizers that are whole but of
+// another kind.
+var ErrUnsupported = errors.New("not supported")
+
+// A FileError is what is wrong with one file of a tokenizer.
+type FileError struct {
+	Path string
+	Err  error
+}
+
+func (e *FileError) Error() string { return e.Path + ": " + e.Err.Error() }
+func (e *FileError) Unwrap() error { return e.Err }
+
 // Open reads the tokenizer in a model's folder: tokenizer.json, and where they
 // are there tokenizer_config.json (BOS, EOS, chat template), chat_template.jinja
 // (which goes before the config's), and generation_config.json (further EOS
@@ -35,7 +48,7 @@ func Open(dir string) (*Tokenizer, error) {
 	}
 	t, err := parse(string(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, &FileError{path, err}
 	}
 	for _, f := range []struct {
 		name string
@@ -60,7 +73,7 @@ func Open(dir string) (*Tokenizer, error) {
 			err = f.read(text)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, &FileError{path, err}
 		}
 	}
 	return t, nil

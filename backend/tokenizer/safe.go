@@ -35,6 +35,9 @@ func (t *Tokenizer) EncodeChat(messages json.RawMessage, o ChatOptions) ([]Token
 	if err != nil {
 		return nil, err
 	}
+	if n := t.FewestTokens(plain); o.TokensMax > 0 && n > o.TokensMax {
+		return nil, chatError("at least %d tokens, which is more than the context length of %d tokens", n, o.TokensMax)
+	}
 	mark := c.unusedRune(plain)
 	if mark == 0 {
 		return nil, chatError("the messages hold all private-use characters of Unicode, which leaves none to work with")

@@ -49,7 +49,7 @@ func readSection(text []byte) (s section, err error) {
 }
 
 func unsupported(kind, supported string) error {
-	return fmt.Errorf(".type is %q, which is not supported: only %s", short(kind), supported)
+	return fmt.Errorf(".type is %q, which is %w: only %s", short(kind), ErrUnsupported, supported)
 }
 
 // each reads the sections of a list and wraps what goes wrong in one.
@@ -143,7 +143,7 @@ func readPretokenizer(text []byte) (steps []step, bytes bool, err error) {
 
 func readSplit(s section) (step, error) {
 	if s.Behavior != "Isolated" && s.Behavior != "Removed" {
-		return nil, fmt.Errorf(".behavior is %q, which is not supported: only Isolated and Removed", short(s.Behavior))
+		return nil, fmt.Errorf(".behavior is %q, which is %w: only Isolated and Removed", short(s.Behavior), ErrUnsupported)
 	}
 	// Inverted, what is between the matches counts as what matches.
 	drop := s.Behavior == "Removed"
@@ -234,7 +234,7 @@ func readDecoder(text string) error {
 		if len(s.Decoders) == 1 {
 			return each("decoders", s.Decoders, func(_ int, text []byte) error { return readDecoder(string(text)) })
 		}
-		return fmt.Errorf(".decoders has %d entries, which is not supported: only one, ByteLevel", len(s.Decoders))
+		return fmt.Errorf(".decoders has %d entries, which is %w: only one, ByteLevel", len(s.Decoders), ErrUnsupported)
 	}
 	return unsupported(s.Type, "ByteLevel")
 }

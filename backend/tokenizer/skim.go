@@ -26,6 +26,12 @@ func (s *skimmer) fail(what string) error {
 	return fmt.Errorf("at byte %d: %s", s.at, what)
 }
 
+// noValue says what stands where a value should.
+func (s *skimmer) noValue() error {
+	found := strings.ToValidUTF8(s.text[s.at:min(s.at+10, len(s.text))], "")
+	return s.fail(fmt.Sprintf("not JSON: a value is missing before %q", found))
+}
+
 func (s *skimmer) space() {
 	for s.at < len(s.text) {
 		switch s.text[s.at] {
@@ -119,13 +125,13 @@ func (s *skimmer) value() (string, error) {
 			s.at++
 		case '}', ']':
 			if depth == 0 {
-				return "", s.fail("no value")
+				return "", s.noValue()
 			}
 			depth--
 			s.at++
 		case ' ', '\t', '\n', '\r', ',', ':':
 			if depth == 0 {
-				return "", s.fail("no value")
+				return "", s.noValue()
 			}
 			s.at++
 		default: // a number or a word

@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,13 +15,6 @@ import (
 // json.dumps(ensure_ascii=False), so templates call the filter below instead,
 // under a name that the engine does not know.
 const pythonFilter = "python_tojson"
-
-var tojsonCall = regexp.MustCompile(`\|(\s*)tojson\b`)
-
-// withPythonJSON renames the filter in a template's source.
-func withPythonJSON(source string) string {
-	return tojsonCall.ReplaceAllString(source, "|${1}"+pythonFilter)
-}
 
 // formatsStrings finds Python's % behind a string within a template's tags.
 func formatsStrings(source string) bool {
@@ -56,9 +48,10 @@ type jsonStyle struct {
 	lines     bool   // an indent was given, perhaps an empty one
 	sorted    bool
 	ascii     bool
+	longest   int // of the text
 }
 
-func pythonJSON(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.Value, error) {
+func pythonJSON(longest int, args []jinja.Value, kwargs map[string]jinja.Value) (jinja.Value, error) {
 	if len(args) == 0 {
 		return jinja.Undefined(), fmt.Errorf("tojson: nothing to print")
 	}
@@ -71,7 +64,7 @@ func pythonJSON(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.Value,
 		}
 		return jinja.None()
 	}
-	style := jsonStyle{item: ", ", key: ": "}
+	style := jsonStyle{item: ", ", key: ": ", longest: longest}
 	style.ascii = option(1, "ensure_ascii").IsTruthy()
 	style.sorted = option(4, "sort_keys").IsTruthy()
 	if indent := option(2, "indent"); indent.IsInt() {
@@ -96,6 +89,9 @@ func pythonJSON(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.Value,
 
 // write prints v; line is what begins a new line where v stands.
 func (s jsonStyle) write(out *strings.Builder, v jinja.Value, line string) error {
+	if out.Len() > s.longest || len(line) > s.longest {
+		return errLong
+	}
 	switch {
 	case v.IsNone():
 		out.WriteString("null")

@@ -36,6 +36,9 @@ type Tokenizer struct {
 	templates      map[string]*chatTemplate // by name; "default" and perhaps "tool_use"
 
 	pool sync.Pool // of *workspace
+
+	measure sync.Once
+	longest int // see longestToken
 }
 
 // Vocab returns one more than the largest id, added tokens included.
@@ -130,7 +133,9 @@ func (t *Tokenizer) encode(dst []Token, text string, which which) []Token {
 			split(t.steps, part, word)
 		})
 	})
-	t.pool.Put(w)
+	if cap(w.tokens) <= longestKept {
+		t.pool.Put(w)
+	}
 	return dst
 }
 

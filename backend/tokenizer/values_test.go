@@ -59,7 +59,7 @@ func FuzzValue(f *testing.F) {
 		for _, layout := range []map[string]jinja.Value{
 			nil, {"indent": jinja.NewInt(2)}, {"ensure_ascii": jinja.NewBool(true), "sort_keys": jinja.NewBool(true)},
 		} {
-			printed, err := pythonJSON([]jinja.Value{v}, layout)
+			printed, err := pythonJSON(1<<20, []jinja.Value{v}, layout)
 			if err != nil {
 				t.Fatalf("%q: %v", text, err)
 			}

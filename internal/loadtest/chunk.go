@@ -48,7 +48,7 @@ func (c *chunk) parse(data []byte) error {
 		}
 		return s.skip()
 	})
-	if !ok || s.peek() != 0 {
+	if !ok || !s.end() {
 		return failuref(KindJunk, "at byte %d of %s", s.at, data)
 	}
 	if failed {

@@ -150,23 +150,38 @@ func messageIn(text []byte) string {
 
 // FirstModel asks a server for the first name that it lists.
 func (s *Server) FirstModel(ctx context.Context) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/v1/models", nil)
+	list, err := s.list(ctx)
 	if err != nil {
 		return "", err
 	}
+	return list[0].ID, nil
+}
+
+// listed is a model as a server lists it.
+type listed struct {
+	ID    string
+	Owner string `json:"owned_by"`
+}
+
+// list asks a server for its models, of which there is one at least.
+func (s *Server) list(ctx context.Context) ([]listed, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/v1/models", nil)
+	if err != nil {
+		return nil, err
+	}
 	resp, err := s.do(req)
 	if err != nil {
-		return "", failureOf(err, context.Cause(ctx), 0)
+		return nil, failureOf(err, context.Cause(ctx), 0)
 	}
 	defer resp.Body.Close()
-	var list struct{ Data []struct{ ID string } }
+	var list struct{ Data []listed }
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&list); err != nil {
-		return "", failuref(KindJunk, "the list of models: %v", err)
+		return nil, failuref(KindJunk, "the list of models: %v", err)
 	}
 	if len(list.Data) == 0 {
-		return "", errors.New("the server lists no model; name one")
+		return nil, errors.New("the server lists no model; name one")
 	}
-	return list.Data[0].ID, nil
+	return list.Data, nil
 }
 
 // Client measures one server: each request is a stream.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
@@ -22,7 +23,11 @@ type Dispatcher struct {
 	servers   []*single
 	algorithm algorithms.Algorithm
 	home      int
+	notes     []string
 }
+
+// Notes tell people what Probe found that they may not expect.
+func (d *Dispatcher) Notes() []string { return d.notes }
 
 // NewDispatcher returns one for the servers of the algorithm's models, which
 // must share a vocabulary. It refuses algorithms that need what no protocol
@@ -82,18 +87,63 @@ func (d *Dispatcher) Ask(ctx context.Context, r *workload.Request, a *Answer) er
 	return nil
 }
 
-// Probe finds out how each server tells the id of a token, and its model where
-// none is named.
+// Probe finds out how each server tells the id of a token, its model where none
+// is named, and whether prompts have to be of ids that every vocabulary holds.
 func (d *Dispatcher) Probe(ctx context.Context, patience time.Duration) error {
 	for _, s := range d.servers {
 		inner, cancel := context.WithTimeoutCause(ctx, patience, errSilence)
-		err := s.probe(inner)
+		err := d.choose(inner, s)
+		if err == nil {
+			if err = s.probe(inner); isRefused(err) && s.Vocab > byteVocab && d.lower(inner, s) {
+				err = nil
+			}
+		}
 		cancel()
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.URL, err)
 		}
 	}
 	return nil
+}
+
+// choose names the model of a server where nobody has.
+func (d *Dispatcher) choose(ctx context.Context, s *single) error {
+	if s.Model != "" || s.API == Generate {
+		return nil
+	}
+	list, err := s.list(ctx)
+	if err != nil {
+		return err
+	}
+	s.Model = list[0].ID
+	if len(list) > 1 && list[0].Owner == ownRouter {
+		var names []string
+		for _, m := range list[1:] {
+			names = append(names, m.ID)
+		}
+		d.notes = append(d.notes, fmt.Sprintf("%s: asks for %s, which routes tokens by itself; --model names another: %s", s.URL, s.Model, strings.Join(names, ", ")))
+	}
+	return nil
+}
+
+// ownRouter is the owner that tokenrouter serve gives models. It lists the pair
+// first.
+const ownRouter = "tokenrouter"
+
+// lower tries prompts of ids that every vocabulary holds, since all servers read
+// the same ones, and reports whether s takes them.
+func (d *Dispatcher) lower(ctx context.Context, s *single) bool {
+	was := s.Vocab
+	s.Vocab = byteVocab
+	if s.probe(ctx) != nil {
+		s.Vocab = was
+		return false
+	}
+	for _, other := range d.servers {
+		other.Vocab = min(other.Vocab, byteVocab)
+	}
+	d.notes = append(d.notes, fmt.Sprintf("%s: refuses token ids below %d, so prompts are of ids below %d", s.URL, was, byteVocab))
+	return true
 }
 
 // idForm is how a server is asked for the id of the token that it wrote.
@@ -129,12 +179,6 @@ type reply struct {
 var errNoID = &Failure{Kind: KindToken}
 
 func (s *single) probe(ctx context.Context) error {
-	if s.Model == "" && s.API != Generate {
-		var err error
-		if s.Model, err = s.FirstModel(ctx); err != nil {
-			return err
-		}
-	}
 	q := workload.Request{Seed: 1, Prompt: probePrompt}
 	c := call{ids: appendIDs(nil, s.PromptIDs(&q))}
 	var err error

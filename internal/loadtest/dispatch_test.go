@@ -349,3 +349,55 @@ func TestDispatchProbe(t *testing.T) {
 		}
 	})
 }
+
+// Toys know 512 tokens: prompts for both servers are of ids that both know, and
+// somebody is told. A server that would route by itself is told of too.
+func TestADispatcherFindsWhatBothServersTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var most atomic.Int64
+		only := func(vocab int, names ...string) Server {
+			s := inProcess(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					list := []any{}
+					for _, name := range names {
+						list = append(list, object{"id": name, "owned_by": "tokenrouter"})
+					}
+					writer{w}.json(object{"data": list})
+					return
+				}
+				text, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(strings.NewReader(string(text)))
+				a := read(r)
+				if top := slices.Max(a.ids()); top >= vocab {
+					w.WriteHeader(http.StatusBadRequest)
+					writer{w}.json(object{"error": object{"message": "unknown token"}})
+					return
+				} else if int64(top) > most.Load() {
+					most.Store(int64(top))
+				}
+				r.Body = io.NopCloser(strings.NewReader(string(text)))
+				toy(7).serve(true)(w, r)
+			}))
+			s.Model = ""
+			return s
+		}
+		large, small := only(DefaultVocab, "pair", "small", "large"), only(512, "one")
+		d, err := NewDispatcher([]*Server{&large, &small}, newAlgorithm(t, "never", algorithms.Params{}), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Probe(t.Context(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if large.Vocab != byteVocab || small.Vocab != byteVocab || large.Model != "pair" || small.Model != "one" {
+			t.Errorf("vocabularies %d and %d, models %s and %s", large.Vocab, small.Vocab, large.Model, small.Model)
+		}
+		notes := strings.Join(d.Notes(), "\n")
+		if len(d.Notes()) != 2 || !strings.Contains(notes, "--model names another: small, large") || !strings.Contains(notes, "ids below 256") {
+			t.Errorf("notes %q", notes)
+		}
+		if most.Load() < 512 {
+			t.Error("no prompt had an id that one of them lacks: the test shows nothing")
+		}
+	})
+}

@@ -41,8 +41,7 @@ func (c *Client) Probe(ctx context.Context, patience time.Duration) (*Probed, er
 		said := err
 		c.Text, c.Plain, c.Vocab = way.text, way.plain, way.vocab
 		a, err = c.probe(ctx, probePrompt, patience)
-		var refused *Failure
-		if !errors.As(err, &refused) || refused.Kind != "http 400" && refused.Kind != "http 422" {
+		if !isRefused(err) {
 			if err == nil && said != nil {
 				p.Notes = append(p.Notes, fmt.Sprintf("asked in a plainer way, since the server said %v", said))
 			}
@@ -68,6 +67,11 @@ func (c *Client) Probe(ctx context.Context, patience time.Duration) (*Probed, er
 		p.Notes = append(p.Notes, "a word is taken for a token: the server does not tell how long prompts are")
 	}
 	return p, nil
+}
+
+// isRefused reports whether a server found the question itself wrong.
+func isRefused(err error) bool {
+	return errors.Is(err, &Failure{Kind: "http 400"}) || errors.Is(err, &Failure{Kind: "http 422"})
 }
 
 type way struct {

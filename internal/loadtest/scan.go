@@ -18,7 +18,11 @@ type scanner struct {
 // maxDepth is deeper than any honest reply is nested.
 const maxDepth = 200
 
-// peek skips space and returns the next byte, 0 at the end.
+// end skips space and reports whether nothing follows.
+func (s *scanner) end() bool { return s.peek() == 0 && s.at == len(s.data) }
+
+// peek skips space and returns the next byte, 0 at the end: a byte 0 is nothing
+// that JSON has between its tokens.
 func (s *scanner) peek() byte {
 	for ; s.at < len(s.data); s.at++ {
 		switch c := s.data[s.at]; c {
@@ -40,7 +44,7 @@ func (s *scanner) take(c byte) bool {
 
 // word takes a literal.
 func (s *scanner) word(w string) bool {
-	if s.peek() == 0 || len(s.data)-s.at < len(w) || string(s.data[s.at:s.at+len(w)]) != w {
+	if s.end() || len(s.data)-s.at < len(w) || string(s.data[s.at:s.at+len(w)]) != w {
 		return false
 	}
 	s.at += len(w)

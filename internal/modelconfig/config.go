@@ -71,6 +71,9 @@ type FieldError struct {
 	File    string
 	Field   string // as in the file
 	Problem string // goes on after the field
+	// Unsupported tells a model that is whole but cannot be run from a file that
+	// is wrong.
+	Unsupported bool
 }
 
 func (e *FieldError) Error() string { return e.File + ": " + e.Field + " " + e.Problem }
@@ -153,7 +156,10 @@ func jsonError(name string, text []byte, err error) error {
 		return fmt.Errorf("%s:%d: not JSON: %w", name, lineAt(text, syntax.Offset), err)
 	case errors.As(err, &wrong) && wrong.Field != "":
 		at := fmt.Sprintf("%s:%d", name, lineAt(text, wrong.Offset))
-		return &FieldError{at, wrong.Field, fmt.Sprintf("is a JSON %s; want %s", wrong.Value, wrong.Type)}
+		return &FieldError{File: at, Field: wrong.Field, Problem: fmt.Sprintf("is a JSON %s; want %s", wrong.Value, wrong.Type)}
+	}
+	if wrong != nil {
+		return fmt.Errorf("%s: not a config.json: it holds a JSON %s and should hold an object", name, wrong.Value)
 	}
 	return fmt.Errorf("%s: not a config.json: %w", name, err)
 }
@@ -164,7 +170,10 @@ func lineAt(text []byte, offset int64) int {
 
 func (c *Config) fill(name string, f *file) error {
 	wrong := func(field, format string, args ...any) error {
-		return &FieldError{name, field, fmt.Sprintf(format, args...)}
+		return &FieldError{File: name, Field: field, Problem: fmt.Sprintf(format, args...)}
+	}
+	foreign := func(field, format string, args ...any) error {
+		return &FieldError{File: name, Field: field, Problem: fmt.Sprintf(format, args...), Unsupported: true}
 	}
 	if f.ModelType == nil {
 		return wrong("model_type", "is missing; is this the config.json of a language model?")
@@ -180,11 +189,11 @@ func (c *Config) fill(name string, f *file) error {
 	}
 	switch {
 	case family < 0:
-		return wrong("model_type", "is %q; known are %s", c.ModelType, strings.Join(known, ", "))
+		return foreign("model_type", "is %q; known are %s", c.ModelType, strings.Join(known, ", "))
 	case f.Experts != nil || f.LocalExperts != nil:
-		return wrong("num_experts", "is set: mixtures of experts are not understood")
+		return foreign("num_experts", "is set: mixtures of experts are not understood")
 	case len(f.Quantization) > 0 && string(f.Quantization) != "null":
-		return wrong("quantization_config", "is set: quantised weights are not understood")
+		return foreign("quantization_config", "is set: quantised weights are not understood")
 	}
 	if len(f.Architectures) > 0 {
 		c.Architecture = f.Architectures[0]
