@@ -31,6 +31,8 @@ var layers = []layer{
 	{dir: "backend/tokenizer/...", ours: []string{"backend/tokenizer/...", "algorithms"}, others: true},
 	{dir: "backend/router/...", ours: []string{"backend", "backend/router/...", "backend/model", "algorithms", "internal/..."}, others: true},
 	{dir: "backend/subserver/...", ours: []string{"backend", "backend/subserver/...", "backend/model", "backend/sampling", "backend/tokenizer", "backend/router", "scheduler", "algorithms", "internal/..."}, others: true},
+	// The only place that knows both the scheduler's driver and the front door.
+	{dir: "backend/serving/...", ours: []string{"backend", "backend/serving/...", "backend/frontdoor", "backend/subserver", "backend/tokenizer", "scheduler", "algorithms", "internal/..."}, others: true},
 	{dir: "backend/frontdoor/...", ours: []string{"backend", "backend/frontdoor/...", "backend/tokenizer", "algorithms", "internal/..."}, others: true},
 
 	{dir: "experiments/...", ours: []string{"experiments/...", "sim/...", "dtmc/...", "backend/...", "scheduler", "algorithms", "internal/..."}, others: true},

@@ -74,6 +74,10 @@ var tree = sync.OnceValues(func() ([]*source, error) {
 			if name != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")) || base == "testdata" || name == "bin" {
 				return fs.SkipDir
 			}
+			// So is a folder with a module of its own.
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil && name != "." {
+				return fs.SkipDir
+			}
 			return nil
 		}
 		if !strings.HasSuffix(base, ".go") {

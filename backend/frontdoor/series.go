@@ -1,0 +1,224 @@
+package frontdoor
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// showMetrics writes all series, those of vLLM and of SGLang and a few of our
+// own. All of them are there from the start, so that rates have a beginning.
+func (d *Door) showMetrics(h *House, w http.ResponseWriter, _ *http.Request) {
+	e := new(exposition)
+	stats := h.Service.Stats()
+	m := d.metrics
+	m.mu.Lock()
+	m.gauges(e, stats)
+	m.counters(e)
+	m.histograms(e)
+	m.steps(e, stats)
+	m.own(e, stats)
+	m.mu.Unlock()
+	w.Header().Set("Content-Type", expositionType)
+	w.Write(e.b.Bytes())
+}
+
+func (s *served) vllm() []label { return []label{{"model_name", s.name}, {"engine", s.engine}} }
+
+func (s *served) sglang() []label {
+	return []label{{"model_name", s.name}, {"engine_type", "unified"}, {"tp_rank", "0"}, {"pp_rank", "0"}}
+}
+
+// stand is how requests and KV of a served name stand.
+type stand struct {
+	running, waiting, kvHeld, kvTotal, retired, entered, cached float64
+}
+
+func (s *stand) usage() float64 {
+	if s.kvTotal == 0 {
+		return 0
+	}
+	return s.kvHeld / s.kvTotal
+}
+
+// stand of a single model is what its subserver says; the routed models share
+// all KV, and their requests are those that clients of that name have.
+func (m *metrics) stand(s *served, stats []Stats) (out stand) {
+	add := func(st *Stats) {
+		out.kvHeld += float64(st.KVHeld)
+		out.kvTotal += float64(st.KVTotal)
+		out.retired += float64(st.Retired)
+		out.entered += float64(st.Entered)
+		out.cached += float64(st.Cached)
+	}
+	if model, _ := m.house.find(s.name); model != Routed {
+		add(&stats[model])
+		out.running, out.waiting = float64(stats[model].Running), float64(stats[model].Waiting)
+		return out
+	}
+	for i := range stats {
+		add(&stats[i])
+	}
+	out.running, out.waiting = float64(s.running), float64(s.waiting)
+	return out
+}
+
+// each writes a family with one series for each served name.
+func (m *metrics) each(e *exposition, name, kind, help string, labels func(*served) []label, value func(*served) float64) {
+	e.family(name, kind, help)
+	for _, s := range m.names {
+		e.sample(name, value(s), labels(s))
+	}
+}
+
+const (
+	gauge   = "gauge"
+	counter = "counter"
+	hist    = "histogram"
+)
+
+func (m *metrics) gauges(e *exposition, stats []Stats) {
+	now := time.Now()
+	of := func(f func(stand) float64) func(*served) float64 {
+		return func(s *served) float64 { return f(m.stand(s, stats)) }
+	}
+	running := of(func(s stand) float64 { return s.running })
+	waiting := of(func(s stand) float64 { return s.waiting })
+	use := of(func(s stand) float64 { return s.usage() })
+	retired := of(func(s stand) float64 { return s.retired })
+	cached := of(func(s stand) float64 { return s.cached })
+	v, g := (*served).vllm, (*served).sglang
+	m.each(e, "vllm:num_requests_running", gauge, "Requests that are written.", v, running)
+	m.each(e, "vllm:num_requests_waiting", gauge, "Requests that wait to be taken in.", v, waiting)
+	m.each(e, "vllm:kv_cache_usage_perc", gauge, "Share of the KV pool in use, 0 to 1.", v, use)
+	m.each(e, "vllm:gpu_cache_usage_perc", gauge, "Share of the KV pool in use, 0 to 1.", v, use)
+	m.each(e, "vllm:num_preemptions_total", counter, "Requests that had to give up their KV.", v, retired)
+	m.each(e, "vllm:prefix_cache_queries_total", counter, "Tokens of requests that came in.", v, of(func(s stand) float64 { return s.entered }))
+	m.each(e, "vllm:prefix_cache_hits_total", counter, "Those of them whose KV was there already.", v, cached)
+	m.each(e, "sglang:num_running_reqs", gauge, "Requests that are written.", g, running)
+	m.each(e, "sglang:num_queue_reqs", gauge, "Requests that wait to be taken in.", g, waiting)
+	m.each(e, "sglang:token_usage", gauge, "Share of the KV pool in use, 0 to 1.", g, use)
+	m.each(e, "sglang:num_used_tokens", gauge, "Tokens of KV in use.", g, of(func(s stand) float64 { return s.kvHeld }))
+	m.each(e, "sglang:max_total_num_tokens", gauge, "Tokens that the KV pool holds.", g, of(func(s stand) float64 { return s.kvTotal }))
+	m.each(e, "sglang:cache_hit_rate", gauge, "Share of tokens that came in whose KV was there already.", g, of(func(s stand) float64 { return s.cached / max(s.entered, 1) }))
+	m.each(e, "sglang:cached_tokens_total", counter, "Tokens that came in whose KV was there already.", func(s *served) []label { return append(s.sglang(), label{"cache_source", "device"}) }, cached)
+	m.each(e, "sglang:num_retracted_requests_total", counter, "Requests that had to give up their KV.", g, retired)
+	m.each(e, "sglang:gen_throughput", gauge, "Tokens a second that clients got of late.", g, func(s *served) float64 { return s.rate.perSecond(now) })
+	m.each(e, "vllm:cache_config_info", gauge, "The KV pool.", func(s *served) []label {
+		return append(s.vllm(), label{"num_tokens", strconv.FormatFloat(m.standTotal(s, stats), 'f', -1, 64)})
+	}, func(*served) float64 { return 1 })
+}
+
+func (m *metrics) standTotal(s *served, stats []Stats) float64 {
+	st := m.stand(s, stats)
+	return st.kvTotal
+}
+
+func (m *metrics) counters(e *exposition) {
+	v, g := (*served).vllm, (*served).sglang
+	prompt := func(s *served) float64 { return s.promptTokens }
+	tokens := func(s *served) float64 { return s.tokens }
+	m.each(e, "vllm:prompt_tokens_total", counter, "Tokens of prompts.", v, prompt)
+	m.each(e, "vllm:generation_tokens_total", counter, "Tokens that clients got, whoever wrote them.", v, tokens)
+	m.each(e, "sglang:prompt_tokens_total", counter, "Tokens of prompts.", g, prompt)
+	m.each(e, "sglang:generation_tokens_total", counter, "Tokens that clients got, whoever wrote them.", g, tokens)
+	m.each(e, "sglang:num_requests_total", counter, "Answers that have ended.", g, func(s *served) float64 {
+		return s.finished[0] + s.finished[1] + s.finished[2]
+	})
+	m.each(e, "sglang:num_aborted_requests_total", counter, "Answers that were broken off.", g, func(s *served) float64 { return s.finished[2] })
+	const success = "vllm:request_success_total"
+	e.family(success, counter, "Answers that have ended.")
+	for _, s := range m.names {
+		for i, why := range reasons {
+			e.sample(success, s.finished[i], s.vllm(), label{"finished_reason", why})
+		}
+	}
+}
+
+func (m *metrics) histograms(e *exposition) {
+	for _, f := range []struct {
+		name, help string
+		of         func(*served) *histogram
+	}{
+		{"vllm:time_to_first_token_seconds", "From the request to the first token.", func(s *served) *histogram { return s.ttft }},
+		{"vllm:inter_token_latency_seconds", "From one token to the next.", func(s *served) *histogram { return s.itl }},
+		{"vllm:time_per_output_token_seconds", "From one token to the next.", func(s *served) *histogram { return s.itl }},
+		{"vllm:request_time_per_output_token_seconds", "Mean time from one token to the next, by answer.", func(s *served) *histogram { return s.tpot }},
+		{"vllm:e2e_request_latency_seconds", "From the request to the end of the answer.", func(s *served) *histogram { return s.e2e }},
+		{"vllm:request_decode_time_seconds", "From the first token to the last.", func(s *served) *histogram { return s.decode }},
+		{"vllm:request_inference_time_seconds", "From the request to the end of the answer.", func(s *served) *histogram { return s.inference }},
+		{"vllm:request_prompt_tokens", "Tokens of a prompt.", func(s *served) *histogram { return s.sizePrompt }},
+		{"vllm:request_generation_tokens", "Tokens of an answer.", func(s *served) *histogram { return s.sizeTokens }},
+		{"vllm:request_max_num_generation_tokens", "Tokens of an answer.", func(s *served) *histogram { return s.sizeTokens }},
+		{"vllm:request_params_max_tokens", "Tokens that an answer might have had.", func(s *served) *histogram { return s.sizeMax }},
+		{"vllm:request_params_n", "Answers that a request asks for.", func(s *served) *histogram { return s.n }},
+		{"sglang:time_to_first_token_seconds", "From the request to the first token.", func(s *served) *histogram { return s.sglangTTFT }},
+		{"sglang:inter_token_latency_seconds", "From one token to the next.", func(s *served) *histogram { return s.sglangITL }},
+		{"sglang:e2e_request_latency_seconds", "From the request to the end of the answer.", func(s *served) *histogram { return s.sglangE2E }},
+	} {
+		e.family(f.name, hist, f.help)
+		for _, s := range m.names {
+			labels := s.vllm()
+			if f.name[0] == 's' {
+				labels = s.sglang()
+			}
+			e.histogram(f.name, f.of(s), labels)
+		}
+	}
+}
+
+// steps writes the sizes of steps. They belong to single models; the routed name
+// has none.
+func (m *metrics) steps(e *exposition, stats []Stats) {
+	bounds := make([]float64, len(StepBounds))
+	for i, b := range StepBounds {
+		bounds[i] = float64(b)
+	}
+	for _, f := range []struct {
+		name, help string
+		counts     func(*Stats) []int64
+		sum        func(*Stats) int64
+	}{
+		{"vllm:iteration_tokens_total", "Token positions that a step feeds.", func(s *Stats) []int64 { return s.ByRows }, func(s *Stats) int64 { return s.Rows }},
+		{"tokenrouter_batch_requests", "Requests in a step.", func(s *Stats) []int64 { return s.BySize }, func(s *Stats) int64 { return s.Requests }},
+	} {
+		e.family(f.name, hist, f.help)
+		for _, s := range m.names {
+			model, _ := m.house.find(s.name)
+			if model == Routed {
+				continue
+			}
+			h := newHistogram(bounds)
+			for i, n := range f.counts(&stats[model]) {
+				h.counts[i] = uint64(n)
+			}
+			h.sum = float64(f.sum(&stats[model]))
+			e.histogram(f.name, h, s.vllm())
+		}
+	}
+}
+
+// own writes what neither vLLM nor SGLang has: how models share the work. Colons
+// are for names that others chose: Prometheus wants none.
+func (m *metrics) own(e *exposition, stats []Stats) {
+	for _, f := range []struct {
+		name, kind, help string
+		of               func(i int) float64
+	}{
+		{"tokenrouter_written_tokens_total", counter, "Tokens that clients got, by the model that wrote them.", func(i int) float64 { return m.writers[i].tokens }},
+		{"tokenrouter_ready_requests", gauge, "Requests that would run in the next step.", func(i int) float64 { return float64(stats[i].Ready) }},
+		{"tokenrouter_pending_requests", gauge, "Requests of this home that are away at another model.", func(i int) float64 { return float64(stats[i].Pending) }},
+		{"tokenrouter_away_requests", gauge, "Requests of other homes whose KV is kept here.", func(i int) float64 { return float64(stats[i].Away) }},
+		{"tokenrouter_threshold", gauge, "Ready requests for which a step waits.", func(i int) float64 { return float64(stats[i].B) }},
+		{"tokenrouter_steps_total", counter, "Forward steps.", func(i int) float64 { return float64(stats[i].Steps) }},
+		{"tokenrouter_rows_total", counter, "Token positions fed by steps.", func(i int) float64 { return float64(stats[i].Rows) }},
+		{"tokenrouter_sampled_tokens_total", counter, "Tokens sampled, dropped ones included.", func(i int) float64 { return float64(stats[i].Sampled) }},
+		{"tokenrouter_handoffs_total", counter, "Requests sent to another model to go on there.", func(i int) float64 { return float64(stats[i].Handoffs) }},
+		{"tokenrouter_busy_seconds_total", counter, "Time that steps took.", func(i int) float64 { return float64(stats[i].BusyNs) / 1e9 }},
+	} {
+		e.family(f.name, f.kind, f.help)
+		for i := range stats {
+			e.sample(f.name, f.of(i), []label{{"model_name", m.house.Models[i].Name}})
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package frontdoor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHealthTellsTheTruth(t *testing.T) {
+	s := &site{t: t, stage: &stage{release: make(chan struct{})}, door: New(Options{}), done: make(chan error, 1)}
+	s.listen(time.Second)
+	refused(t, s.get("/health"), 503, "starting")
+	refused(t, s.post(chatPath, `{}`), 503, "starting")
+	refused(t, s.get("/model_info"), 503, "starting")
+	s.door.Open(onStage(s.stage))
+	s.healthy()
+	if r := s.get("/health_generate"); r.status != 200 {
+		t.Errorf("%d: %s", r.status, r.body)
+	}
+	s.stage.mu.Lock()
+	s.stage.lost = errors.New("model small: out of memory")
+	s.stage.mu.Unlock()
+	refused(t, s.get("/health"), 503, "out of memory")
+	refused(t, s.get("/health_generate"), 503, "out of memory")
+}
+
+func TestInfo(t *testing.T) {
+	s := open(t, Options{})
+	wants(t, s.get("/get_model_info").body, "true", "is_generation")
+	wants(t, s.get("/model_info").body, "[Toy]", "architectures")
+	wants(t, s.get("/server_info").body, "2000", "max_total_num_tokens")
+	wants(t, s.get("/get_server_info").body, "org/large", "internal_states", 1, "name")
+	wants(t, s.get("/version").body, "test", "version")
+	wants(t, s.get("/load").body, "0", "server_load")
+	wants(t, s.get("/status").body, "true", "healthy")
+	wants(t, s.get("/status").body, "small", "models", 0, "name")
+	if r := s.get("/flush_cache"); r.status != 200 || !strings.HasPrefix(r.body, "Cache flushed") {
+		t.Errorf("%d: %s", r.status, r.body)
+	}
+	if r := s.post("/flush_cache", ""); r.status != 200 || s.stage.flushed != 2 {
+		t.Errorf("%d: %s", r.status, r.body)
+	}
+}
+
+func TestFlushWhileRequestsRun(t *testing.T) {
+	s := open(t, Options{})
+	s.startStream(order{Say: "abc", Hold: 1}.body(chatPath, `"stream":true`))
+	refused(t, s.get("/flush_cache"), 400, "open")
+	refused(t, s.get("/flush_cache?timeout=soon"), 400, "timeout")
+	done := make(chan reply)
+	go func() { done <- s.get("/flush_cache?timeout=30") }()
+	close(s.stage.release)
+	if r := <-done; r.status != 200 {
+		t.Errorf("%d: %s", r.status, r.body)
+	}
+}
+
+func TestTokenize(t *testing.T) {
+	s := open(t, Options{})
+	for _, path := range []string{"/tokenize", "/v1/tokenize"} {
+		r := s.post(path, `{"prompt":"hé","return_token_strs":true}`)
+		wants(t, r.body, "[104 195 169]", "tokens")
+		wants(t, r.body, "3", "count")
+		wants(t, r.body, fmt.Sprint(stageContext), "max_model_len")
+		wants(t, r.body, "h", "token_strs", 0)
+	}
+	r := s.post("/tokenize", `{"prompt":["a","bc"]}`)
+	wants(t, r.body, "[[97] [98 99]]", "tokens")
+	wants(t, r.body, "[1 2]", "count")
+	r = s.post("/tokenize", `{"messages":[{"role":"User","content":"a"}],"add_generation_prompt":false}`)
+	wants(t, r.body, "[257 117 115 101 114 10 97 258 10]", "tokens")
+	refused(t, s.post("/tokenize", `{}`), 400, "prompt")
+	refused(t, s.post("/tokenize", `{"prompt":"a","messages":[]}`), 400, "prompt")
+	r = s.post("/detokenize", `{"tokens":[104,195,169,258]}`)
+	wants(t, r.body, "hé", "prompt")
+	wants(t, r.body, "hé", "text")
+	r = s.post("/v1/detokenize", `{"tokens":[104,258],"skip_special_tokens":false}`)
+	wants(t, r.body, "h<|im_end|>", "text")
+	refused(t, s.post("/detokenize", `{"tokens":[-1]}`), 400, "vocab")
+	refused(t, s.post("/detokenize", `{}`), 400, "tokens")
+}
+
+func TestStatusAsEvents(t *testing.T) {
+	s := open(t, Options{})
+	go func() { // the second event comes after a while
+		time.Sleep(20 * time.Millisecond)
+		s.stop()
+	}()
+	events := eventsOf(t, s.get("/status?stream=1"))
+	wants(t, events[0], "0", "total", "tokens")
+	if events[len(events)-1] != "[DONE]" {
+		t.Errorf("%q", events)
+	}
+}
