@@ -178,7 +178,7 @@ func (p *Params) pairAndThreshold(published float64) (Pair, float64, error) {
 		return pair, published, err
 	}
 	if t := *p.Threshold; !(t >= -1 && t <= 2) {
-		return pair, 0, fieldErrorf("threshold", "%g is compared with figures from 0 to 1; give one in [-1, 2], where outside [0, 1] means always or never", t)
+		return pair, 0, fieldErrorf("threshold", "is %g, and the signals that it is compared with lie from 0 to 1; give one from 0 to 1, such as 0.5, or -1 or 2 to route always or never", t)
 	}
 	return pair, *p.Threshold, nil
 }

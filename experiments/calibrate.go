@@ -50,7 +50,7 @@ func Calibrate(ctx context.Context, p *Plan, o CalibrateOptions) ([]Calibrated, 
 	}()
 	for i := range spec.Models {
 		m := &spec.Models[i]
-		w, err := openWeights(m.CPU.Model)
+		w, err := openWeights(ctx, m.CPU.Model)
 		if err != nil {
 			return nil, err
 		}

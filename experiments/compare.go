@@ -14,7 +14,8 @@ type Comparison struct {
 	Place  string // where it was measured
 
 	Chain, Sim, Measured float64 // token/s
-	RelSE                float64 // relative standard error of Measured
+	LongSim              float64 // token/s, over a window so long that chance plays no part; see Plan.Long
+	RelSE, SimRelSE      float64 // relative standard errors of Measured and Sim
 	// SimBatch and Batch are requests a step, and B the threshold in force, by
 	// model; PerUser is in token/s.
 	SimBatch, Batch, B           []float64
@@ -79,7 +80,7 @@ func (c *Comparison) fill(r *Results, measured, chain, sim *Row) {
 	}
 	const throughput, perUser = "throughput_tok_per_s", "per_user_tok_per_s"
 	c.Chain, c.Sim, c.Measured = figure(chain, throughput), figure(sim, throughput), figure(measured, throughput)
-	c.RelSE = figure(measured, "throughput_rel_se")
+	c.RelSE, c.SimRelSE, c.LongSim = figure(measured, "throughput_rel_se"), figure(sim, "throughput_rel_se"), math.NaN()
 	c.SimPerUser, c.PerUser = figure(sim, perUser), figure(measured, perUser)
 	for _, m := range r.Plan.ModelNames() {
 		c.SimBatch = append(c.SimBatch, figure(sim, "mean_batch."+m))
@@ -126,6 +127,49 @@ func (c *Comparison) judge(row *Row, tol Tolerance) {
 	}
 	if math.IsNaN(c.Sim) && math.IsNaN(c.Chain) {
 		c.Verdict, c.Why = Unmeasured, "nothing to compare it with"
+	}
+}
+
+// longTimes is how much longer than a measurement a simulation lasts that shows
+// the mean: a fifth of its noise is left, a few per mille of what 8 s have.
+const longTimes = 25
+
+// Long is the plan's simulations, in a window so long that chance averages out;
+// nil where the requests themselves end a run.
+func (p *Plan) Long() *Plan {
+	m := p.Points[0].Spec.Measure
+	if p.Window() == nil {
+		return nil
+	}
+	long := *p
+	long.On, long.Points, long.Cells = []string{OnSim}, nil, nil
+	points := map[*Point]*Point{}
+	for _, point := range p.Points {
+		spec := *point.Spec
+		spec.Workload.DurationS, spec.Workload.WarmupS = longTimes*m.DurationS, max(m.WarmupS, m.DurationS)
+		points[point] = &Point{Spec: &spec, Settings: point.Settings, Swept: point.Swept}
+		long.Points = append(long.Points, points[point])
+	}
+	for _, c := range p.Cells {
+		if c.On == OnSim {
+			c.Point = points[c.Point]
+			long.Cells = append(long.Cells, c)
+		}
+	}
+	return &long
+}
+
+// FillLong takes LongSim over from the results of the same cells, of Plan.Long.
+func FillLong(all []Comparison, long *Results) {
+	rows := long.Rows()
+	k := slices.IndexFunc(long.Figures, func(f Figure) bool { return f.Name == "throughput_tok_per_s" })
+	for i := range all {
+		c := &all[i]
+		for _, row := range rows {
+			if row.On == OnSim && row.Status == StatusOK && row.System == c.System && sweptText(row.Point) == sweptText(c.Point) {
+				c.LongSim = row.Mean[k]
+			}
+		}
 	}
 }
 

@@ -117,3 +117,49 @@ func TestRealKV(t *testing.T) {
 		}
 	}
 }
+
+// What the chain and a simulation of a few seconds disagree on is chance, and
+// within what the simulation says of its own: a long one shows it.
+func TestLongSimulationIsWhatTheChainPredicts(t *testing.T) {
+	src, err := carried.ReadFile("validate.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := Load("validate.toml", src, "on=dtmc,sim,paced", "workload.duration_s=8", "workload.warmup_s=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	evaluate := func(ctx context.Context, c Cell) Outcome {
+		if c.On == OnPaced {
+			return showing(1, 0, 0)
+		}
+		return Evaluate(ctx, c)
+	}
+	r, err := Run(t.Context(), plan, Options{Evaluate: evaluate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long, err := Run(t.Context(), plan.Long(), Options{Evaluate: evaluate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := Compare(r, Tolerance{})
+	FillLong(all, long)
+	worst := 0.0
+	for _, c := range all {
+		if off := math.Abs(c.LongSim/c.Chain - 1); !(off < 0.01) {
+			t.Errorf("%s %s: chain %g, simulated for long %g", c.System, sweptText(c.Point), c.Chain, c.LongSim)
+		}
+		off := math.Abs(c.Sim/c.Chain - 1)
+		if !(off < 3*c.SimRelSE) {
+			t.Errorf("%s %s: chain %g, simulated %g with a relative error of %g", c.System, sweptText(c.Point), c.Chain, c.Sim, c.SimRelSE)
+		}
+		worst = max(worst, off)
+	}
+	if worst < 0.02 {
+		t.Errorf("the short window strays by %g at most: there is nothing to explain", worst)
+	}
+	if plan.Points[0].Spec.Workload.DurationS != 8 {
+		t.Error("the long plan changed the other")
+	}
+}

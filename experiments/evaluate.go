@@ -16,7 +16,10 @@ import (
 )
 
 // Evaluate runs a cell where it asks to be run.
-func Evaluate(ctx context.Context, c Cell) Outcome {
+func Evaluate(ctx context.Context, c Cell) Outcome { return evaluate(ctx, c, "") }
+
+// evaluate has measured cells write event logs into a folder; "" for none.
+func evaluate(ctx context.Context, c Cell, logs string) Outcome {
 	if err := ctx.Err(); err != nil {
 		return Failed(err)
 	}
@@ -40,7 +43,7 @@ func Evaluate(ctx context.Context, c Cell) Outcome {
 	case OnSim:
 		return s.simulate(c.Seed)
 	case OnPaced, OnCPU:
-		return s.measure(ctx, c)
+		return s.measure(ctx, c, logs)
 	}
 	return Failed(fmt.Errorf("nothing here runs %q", c.On))
 }

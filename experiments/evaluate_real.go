@@ -16,17 +16,21 @@ import (
 )
 
 // measure runs the system in real time.
-func (s *setup) measure(ctx context.Context, c Cell) Outcome {
+func (s *setup) measure(ctx context.Context, c Cell, logs string) Outcome {
 	if reason := s.realReason(c.On); reason != "" {
 		return NotApplicable(reason)
 	}
-	config, counts, err := s.realSystem(c)
+	config, counts, err := s.realSystem(ctx, c)
 	defer closeAll(config.System.Models)
 	if err != nil {
 		return Failed(err)
 	}
-	r, err := measure.Run(ctx, config)
+	closeLog, err := s.openLog(&config, c, logs)
 	if err != nil {
+		return Failed(err)
+	}
+	r, err := measure.Run(ctx, config)
+	if err = errors.Join(err, closeLog()); err != nil {
 		return Failed(err)
 	}
 	out := s.outcome(r.Summary)
@@ -68,7 +72,7 @@ func (s *setup) needsSignals() bool {
 
 // realSystem opens the engines and lays the system and its load out. The engines
 // that are open when it fails are in the config.
-func (s *setup) realSystem(c Cell) (config measure.Config, counts []*counted, err error) {
+func (s *setup) realSystem(ctx context.Context, c Cell) (config measure.Config, counts []*counted, err error) {
 	spec := s.spec
 	load := s.workload()
 	config = measure.Config{
@@ -98,7 +102,7 @@ func (s *setup) realSystem(c Cell) (config measure.Config, counts []*counted, er
 	if c.On == OnPaced {
 		counts, err = s.pacedModels(&config)
 	} else {
-		err = s.cpuModels(&config)
+		err = s.cpuModels(ctx, &config)
 	}
 	return config, counts, err
 }
@@ -144,14 +148,14 @@ func (s *setup) pacedModels(config *measure.Config) (counts []*counted, err erro
 }
 
 // cpuModels opens the models that run on this machine.
-func (s *setup) cpuModels(config *measure.Config) error {
+func (s *setup) cpuModels(ctx context.Context, config *measure.Config) error {
 	room := s.spec.realRoom()
 	if s.spec.Workload.Kind == KindSteady {
 		config.Load.Prompt, config.OutputMax = room.prompt, room.output
 	}
 	for i := range s.models {
 		m := &s.models[i]
-		w, err := openWeights(m.CPU.Model)
+		w, err := openWeights(ctx, m.CPU.Model)
 		if err != nil {
 			return err
 		}

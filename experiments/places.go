@@ -23,10 +23,12 @@ func (p *Plan) Measures() bool { return slices.ContainsFunc(p.On, IsReal) }
 
 // MeasuredRuns counts the evaluations in real time, and for how many seconds
 // they run; 0 if the requests themselves end them.
-func (p *Plan) MeasuredRuns() (runs int, seconds float64) {
+func (p *Plan) MeasuredRuns() (runs int, seconds float64) { return measuredRuns(p.Cells) }
+
+func measuredRuns(cells []Cell) (runs int, seconds float64) {
 	seen := map[string]bool{}
 	endless := false
-	for _, c := range p.Cells {
+	for _, c := range cells {
 		key := c.Key()
 		if !IsReal(c.On) || seen[key] {
 			continue
@@ -52,8 +54,11 @@ type Measure struct {
 type CPUModel struct {
 	Model    string // as engines.Open takes it; a folder is a path from here
 	Threads  int
-	KVTokens int    // 0: what the workload may need, see engines
-	Digest   string // of the folder's config and the sizes of its weights; "" for made-up weights
+	KVTokens int // 0: what the workload may need, see engines
+	Vocab    int // of its tokens
+	// Positions is how many a request may have; 0: not stated.
+	Positions int
+	Digest    string // of its config.json and the sizes of its weights; "" for what the program carries
 }
 
 // asksReal reports whether the settings ask for a place in real time.
@@ -99,8 +104,14 @@ func checkMeasure(s settings, models []string, f *files, fail failFunc) (cpu []*
 		c := f.cpuModel(at+"model", name, fail)
 		if c != nil {
 			c.Threads, c.KVTokens = max(get[int](s, at+"threads"), 1), get[int](s, at+"kv_tokens")
+			if block := get[int](s, "models."+m+".block_tokens"); c.KVTokens > 0 && c.KVTokens < block {
+				fail(at+"kv_tokens", "", "must hold at least one block of %d tokens, got %d", block, c.KVTokens)
+			}
 		}
 		cpu = append(cpu, c)
+	}
+	if asksOn(s, OnCPU) {
+		checkMemory(models, cpu, fail)
 	}
 	return cpu
 }

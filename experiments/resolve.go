@@ -47,6 +47,9 @@ func resolve(s settings, models []string, f *files) (*Spec, []problem) {
 		spec.Models[i].Prices, spec.Models[i].CPU = prices[i], cpu[i]
 	}
 	checkQuantum(spec, fail)
+	if asksOn(s, OnCPU) {
+		checkCPU(s, spec, fail)
+	}
 	return spec, found
 }
 

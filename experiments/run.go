@@ -24,6 +24,10 @@ type Options struct {
 	Build    string // names the program's exact build: results of another are not taken over
 	// Progress, if set, is told how many of all evaluations are done.
 	Progress func(done, total int)
+	// Measuring, if set, is told before the first evaluation how many of those that
+	// are not taken over are in real time, if any are, and for how many seconds they
+	// run; 0 if that is not known.
+	Measuring func(runs int, seconds float64)
 }
 
 // Interrupted is the error of a run that was cancelled.
@@ -65,6 +69,7 @@ func Run(ctx context.Context, p *Plan, o Options) (*Results, error) {
 	if err := r.open(); err != nil {
 		return nil, err
 	}
+	r.announce()
 	err := r.evaluate(ctx)
 	if err != nil {
 		r.log("stopped: %v", err)
@@ -87,18 +92,41 @@ type run struct {
 	reused  int
 	store   *store
 	logFile *os.File
+	release func() // of the folder
+}
+
+// openFolder makes the folder this run's own, before anything in it is touched,
+// and reads what earlier ones left there.
+func (r *run) openFolder() error {
+	if err := os.MkdirAll(r.options.Out, 0o755); err != nil {
+		return fmt.Errorf("make the folder for results: %w", err)
+	}
+	log, err := os.OpenFile(filepath.Join(r.options.Out, RunLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	release, free := lock(log)
+	if !free {
+		return errors.Join(&BusyError{r.options.Out}, log.Close())
+	}
+	r.logFile, r.release = log, release
+	if r.store, err = openStore(r.options.Out, r.plan.Name, r.options.Build, len(r.plan.Figures()), r.plan.otherFigures()); err != nil {
+		return errors.Join(err, r.closeLog())
+	}
+	return nil
+}
+
+// closeLog lets other runs into the folder.
+func (r *run) closeLog() error {
+	r.release()
+	return r.logFile.Close()
 }
 
 // open lists the evaluations and takes over those that are done.
 func (r *run) open() error {
 	if r.options.Out != "" {
-		var err error
-		if r.store, err = openStore(r.options.Out, r.plan.Name, r.options.Build, len(r.plan.Figures()), r.plan.otherFigures()); err != nil {
+		if err := r.openFolder(); err != nil {
 			return err
-		}
-		path := filepath.Join(r.options.Out, RunLog)
-		if r.logFile, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
-			return errors.Join(fmt.Errorf("open the log: %w", err), r.store.close())
 		}
 	}
 	seen := map[string]bool{}
@@ -120,6 +148,20 @@ func (r *run) open() error {
 	}
 	r.log("start %s: %d cells, %d runs, %d of them done before", r.options.Version, len(r.plan.Cells), len(r.keys), r.reused)
 	return nil
+}
+
+// announce says what of the work left is measured.
+func (r *run) announce() {
+	if r.options.Measuring == nil {
+		return
+	}
+	var left []Cell
+	for _, j := range r.todo {
+		left = append(left, j.cell)
+	}
+	if runs, seconds := measuredRuns(left); runs > 0 {
+		r.options.Measuring(runs, seconds)
+	}
 }
 
 // evaluate runs what is left to do: first what is virtual, several at once, then
@@ -262,7 +304,7 @@ func (r *run) write(results *Results) error {
 		ReplaceFile(filepath.Join(r.options.Out, ResultsJSONL), lines),
 		ReplaceFile(filepath.Join(r.options.Out, ResultsCSV), results.CSV()),
 		r.store.finish(r.keys, r.records),
-		r.logFile.Close(),
+		r.closeLog(),
 	)
 }
 
@@ -270,7 +312,7 @@ func (r *run) close() error {
 	if r.store == nil {
 		return nil
 	}
-	return errors.Join(r.store.close(), r.logFile.Close())
+	return errors.Join(r.store.close(), r.closeLog())
 }
 
 // log writes to run.log, the only file with dates and wall times. What goes

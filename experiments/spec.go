@@ -219,12 +219,16 @@ func isSetting(path string) bool {
 
 // NewAlgorithm makes the routing algorithm. Errors are *algorithms.FieldError.
 func (s *Spec) NewAlgorithm() (algorithms.Algorithm, error) {
+	return algorithms.New(s.Routing.Algorithm, s.params())
+}
+
+func (s *Spec) params() algorithms.Params {
 	r := &s.Routing
-	return algorithms.New(r.Algorithm, algorithms.Params{
+	return algorithms.Params{
 		Models: len(s.Models), Small: r.Small, Large: r.Large,
 		Threshold: r.Threshold, Weights: r.Weights,
 		Matrix: r.Matrix, RoutedKept: r.KeepToken,
 		MeanGap: r.MeanGap, GapCV: r.GapCV, GapLag1: r.GapLag1, ReturnProb: r.ReturnProb,
 		Scripts: r.Scripts, PromptTokens: s.Workload.PromptTokens.Min,
-	})
+	}
 }

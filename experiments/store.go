@@ -59,12 +59,15 @@ func (e *OccupiedError) Error() string {
 	return fmt.Sprintf("%s holds results of the experiment %q, not of %q\n  fix: choose another folder with --out", e.Folder, e.Holds, e.Wanted)
 }
 
-// openStore reads what an earlier run left in folder out, which is made if
-// missing. Evaluations by another build of the program are not taken over.
+// BusyError says that another run writes to a folder.
+type BusyError struct{ Folder string }
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("another run is writing to %s\n  fix: wait for its end, or choose another folder with --out", e.Folder)
+}
+
+// openStore reads what an earlier run left in folder out. Evaluations by another build of the program are not taken over.
 func openStore(out, experiment, build string, figures, otherFigures int) (*store, error) {
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder for results: %w", err)
-	}
 	s := &store{
 		path: filepath.Join(out, finishedFile),
 		head: storeHead{formatVersion, experiment, build},

@@ -1,9 +1,12 @@
 package experiments
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"hash"
 	"os"
 	"path/filepath"
 	"sync"
@@ -19,11 +22,12 @@ func (f *files) cpuModel(path, name string, fail failFunc) *CPUModel {
 		full = engines.Below(f.dir, name)
 	}
 	r := f.once("cpu "+full, func() *readFile {
-		if _, err := engines.Config(full); err != nil {
+		shape, err := engines.Config(full)
+		if err != nil {
 			return &readFile{err: err}
 		}
 		digest, err := weightsDigest(full)
-		return &readFile{cpu: &CPUModel{Model: full, Digest: digest}, err: err}
+		return &readFile{cpu: &CPUModel{Model: full, Vocab: shape.Vocab, Positions: shape.MaxPositions, Digest: digest}, err: err}
 	})
 	if r.err != nil {
 		fail(path, "", "%v", r.err)
@@ -33,18 +37,23 @@ func (f *files) cpuModel(path, name string, fail failFunc) *CPUModel {
 	return &own
 }
 
-// weightsDigest names what is in a folder: its configuration, and the sizes and
-// times of its weights, which would take too long to read.
+// weightsDigest names what a model is made of: its configuration, and the sizes
+// and times of its weights, which would take too long to read. It is "" for what
+// the program itself carries, which its build names.
 func weightsDigest(name string) (string, error) {
-	if !engines.IsFolder(name) {
+	path := engines.ConfigFile(name)
+	if path == "" {
 		return "", nil
 	}
 	h := sha256.New()
-	text, err := os.ReadFile(filepath.Join(name, "config.json"))
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return "", plainError("read", filepath.Join(name, "config.json"), err)
+		return "", plainError("read", path, err)
 	}
 	h.Write(text)
+	if !engines.IsFolder(name) {
+		return digestText(h), nil
+	}
 	shards, err := filepath.Glob(filepath.Join(name, "*.safetensors"))
 	if err != nil {
 		return "", err
@@ -59,8 +68,10 @@ func weightsDigest(name string) (string, error) {
 		}
 		fmt.Fprintf(h, "%s %d %d\n", filepath.Base(shard), info.Size(), info.ModTime().UnixNano())
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16]), nil
+	return digestText(h), nil
 }
+
+func digestText(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:16]) }
 
 // opened are the weights of all cells, which are measured one after the other:
 // they stay open until the program ends.
@@ -69,16 +80,38 @@ var opened = struct {
 	at map[string]*engines.Weights
 }{at: map[string]*engines.Weights{}}
 
-func openWeights(name string) (*engines.Weights, error) {
+func openWeights(ctx context.Context, name string) (*engines.Weights, error) {
 	opened.Lock()
 	defer opened.Unlock()
 	if w := opened.at[name]; w != nil {
 		return w, nil
 	}
-	w, err := engines.Open(name)
+	w, err := engines.Open(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	opened.at[name] = w
 	return w, nil
+}
+
+// checkMemory refuses models that this machine could not hold even if nothing
+// else ran.
+func checkMemory(names []string, models []*CPUModel, fail failFunc) {
+	var needs []engines.Need
+	for i, m := range models {
+		if m == nil {
+			return // which is an error of its own
+		}
+		needs = append(needs, engines.Need{Name: m.Model, KVTokens: m.KVTokens})
+		var full *engines.MemoryError
+		if !errors.As(engines.EverFits(needs...), &full) {
+			continue
+		}
+		at, fix := "models."+names[i]+".cpu.model", "take a smaller model"
+		if m.KVTokens > 0 && full.OfKV() {
+			at, fix = "models."+names[i]+".cpu.kv_tokens", "lower it"
+		}
+		fail(at, fix, "%s", full.Numbers())
+		return
+	}
 }

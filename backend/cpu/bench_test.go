@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -21,7 +22,7 @@ func makeBenchModel(seed uint64) *model.Model {
 	c.Name = "qwen3-0.6b-like"
 	c.Layers, c.Hidden, c.Intermediate, c.Vocab = 10, 1024, 3072, 32768
 	c.Heads, c.KVHeads, c.HeadDim, c.MaxPositions = 16, 8, 128, 40960
-	m, err := model.Random(c, model.BF16, seed)
+	m, err := model.Random(context.Background(), c, model.BF16, seed)
 	if err != nil {
 		panic(err)
 	}

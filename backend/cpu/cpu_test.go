@@ -32,7 +32,7 @@ func (c *toy) model(t testing.TB) *model.Model {
 	t.Helper()
 	config := model.Toy(c.family)
 	config.TiedEmbeddings, config.KVHeads = !c.untied, c.kvHeads
-	m, err := model.Random(config, c.dtype, 1)
+	m, err := model.Random(t.Context(), config, c.dtype, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

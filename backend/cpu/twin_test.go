@@ -172,7 +172,7 @@ func TestAgreesWithTwinFarOut(t *testing.T) {
 	c := toys[0]
 	config := model.Toy(c.family)
 	config.Layers, config.Vocab = 1, 32
-	m, err := model.Random(config, model.F32, 4)
+	m, err := model.Random(t.Context(), config, model.F32, 4)
 	if err != nil {
 		t.Fatal(err)
 	}

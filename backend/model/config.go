@@ -94,8 +94,8 @@ func refuseArchitecture(name, architecture, modelType string) error {
 	if architecture == "" {
 		architecture = "of model_type " + modelType
 	}
-	return fmt.Errorf("%s: architecture %s is not supported; supported are %s and %s",
-		name, architecture, supported[0].architecture, supported[1].architecture)
+	return &modelconfig.FieldError{File: name, Field: "architecture", Unsupported: true, Problem: fmt.Sprintf(
+		"%s is not supported; supported are %s and %s", architecture, supported[0].architecture, supported[1].architecture)}
 }
 
 func fillDefaults(c *modelconfig.Config) {
@@ -125,7 +125,7 @@ func refuseModel(c *modelconfig.Config) error {
 // compute: the logits would be wrong without any error.
 func refuseFeatures(c *modelconfig.Config) error {
 	refuse := func(field, format string, args ...any) error {
-		return &modelconfig.FieldError{File: c.Name, Field: field, Problem: fmt.Sprintf(format, args...)}
+		return &modelconfig.FieldError{File: c.Name, Field: field, Problem: fmt.Sprintf(format, args...), Unsupported: true}
 	}
 	switch {
 	case c.AttentionBias:

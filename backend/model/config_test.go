@@ -94,8 +94,11 @@ func TestGeneration(t *testing.T) {
 		{`{"top_k": -1}`, "top_k is -1; want 0 or more", nil},
 		{`{"top_k": 1.5}`, "top_k", nil},
 		{`{"repetition_penalty": -2}`, "repetition_penalty is -2", nil},
-		{`[]`, "g.json: ", nil},
-		{``, "g.json: ", nil},
+		{`{"top_k": "x"}`, "g.json: top_k is a JSON string; want a whole number", nil},
+		{`{"do_sample": 1}`, "g.json: do_sample is a JSON number; want true or false", nil},
+		{`{"top_p": []}`, "g.json: top_p is a JSON array; want a number", nil},
+		{`[]`, "g.json: holds a JSON array and should hold an object; fetch", nil},
+		{``, "g.json: is not JSON: ", nil},
 	} {
 		g, err := parseGeneration("g.json", []byte(c.text), 512)
 		switch {

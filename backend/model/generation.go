@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"reflect"
 	"slices"
 )
 
@@ -63,7 +64,7 @@ func parseGeneration(name string, text []byte, vocab int) (Generation, error) {
 		RepetitionPenalty *float64        `json:"repetition_penalty"`
 	}
 	if err := json.Unmarshal(text, &f); err != nil {
-		return Generation{}, fmt.Errorf("%s: %w", name, err)
+		return Generation{}, fmt.Errorf("%s: %w", name, inWords(err))
 	}
 	var g Generation
 	var err error
@@ -99,6 +100,25 @@ func parseGeneration(name string, text []byte, vocab int) (Generation, error) {
 	return g, nil
 }
 
+// inWords says what stands where something else should, without Go's types.
+func inWords(err error) error {
+	var kind *json.UnmarshalTypeError
+	if !errors.As(err, &kind) {
+		return fmt.Errorf("is not JSON: %w; fetch the file again, or remove it", err)
+	}
+	if kind.Field == "" {
+		return fmt.Errorf("holds a JSON %s and should hold an object; fetch the file again, or remove it", kind.Value)
+	}
+	want := "a number"
+	switch kind.Type.Kind() {
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Int:
+		want = "a whole number"
+	}
+	return fmt.Errorf("%s is a JSON %s; want %s", kind.Field, kind.Value, want)
+}
+
 // parseIDs reads an id or a list of ids.
 func parseIDs(text json.RawMessage, vocab int) ([]int32, error) {
 	text = bytes.TrimSpace(text)
@@ -111,7 +131,7 @@ func parseIDs(text json.RawMessage, vocab int) ([]int32, error) {
 		target = &ids
 	}
 	if err := json.Unmarshal(text, target); err != nil {
-		return nil, fmt.Errorf("is neither an id nor a list of ids: %w", err)
+		return nil, fmt.Errorf("is neither an id nor a list of ids: %s", text)
 	}
 	var once []int32
 	for _, id := range ids {

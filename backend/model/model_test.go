@@ -9,7 +9,7 @@ import (
 
 func randomToy(t testing.TB, family string, dtype Dtype) *Model {
 	t.Helper()
-	m, err := Random(Toy(family), dtype, 1)
+	m, err := Random(t.Context(), Toy(family), dtype, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

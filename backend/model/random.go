@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"hash/fnv"
 	"math"
 	"runtime"
@@ -45,8 +46,8 @@ const residualGain = 3
 // A weight is a function of the seed, the tensor's name and its index, before it
 // is rounded to dtype. A matrix has deviation 1/√in, so that activations keep
 // their size; norms are 1. It takes the weights' size in memory and, for a
-// billion of them, seconds.
-func Random(config *modelconfig.Config, dtype Dtype, seed uint64) (*Model, error) {
+// billion of them, seconds; when ctx ends before, it returns its error.
+func Random(ctx context.Context, config *modelconfig.Config, dtype Dtype, seed uint64) (*Model, error) {
 	if dtype.Size() == 0 {
 		panic("model: random weights of no dtype")
 	}
@@ -75,7 +76,9 @@ func Random(config *modelconfig.Config, dtype Dtype, seed uint64) (*Model, error
 			parts = append(parts, part{slot.to, key, deviation, from, min(from+fillChunk, n)})
 		}
 	}
-	fillAll(parts)
+	if err := fillAll(ctx, parts); err != nil {
+		return nil, err
+	}
 	m.tie()
 	return m, nil
 }
@@ -105,17 +108,18 @@ type part struct {
 	from, to  int
 }
 
-func fillAll(parts []part) {
+func fillAll(ctx context.Context, parts []part) error {
 	var next atomic.Int64
 	var wait sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(parts)) {
 		wait.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(parts)); i = next.Add(1) - 1 {
+			for i := next.Add(1) - 1; i < int64(len(parts)) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				parts[i].fill()
 			}
 		})
 	}
 	wait.Wait()
+	return ctx.Err()
 }
 
 func (p part) fill() {

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -11,7 +13,7 @@ import (
 func TestRandomRepeats(t *testing.T) {
 	first, again := randomToy(t, "qwen3", BF16), randomToy(t, "qwen3", BF16)
 	sameWeights(t, again, first)
-	other, err := Random(Toy("qwen3"), BF16, 2)
+	other, err := Random(t.Context(), Toy("qwen3"), BF16, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func TestRandomRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Random(c, BF16, 1); err == nil || !strings.Contains(err.Error(), "Qwen2ForCausalLM is not supported") {
+	if _, err := Random(t.Context(), c, BF16, 1); err == nil || !strings.Contains(err.Error(), "Qwen2ForCausalLM is not supported") {
 		t.Errorf("Qwen2: %v", err)
 	}
 }
@@ -90,5 +92,14 @@ func TestSlotsOfKnown(t *testing.T) {
 		if got := weights * 2; got != c.WeightBytes() {
 			t.Errorf("%s: matrices of %d bytes, the config says %d", name, got, c.WeightBytes())
 		}
+	}
+}
+
+// Weights of a model that nobody waits for any more are not made.
+func TestRandomEndsWithItsContext(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if m, err := Random(ctx, Toy("qwen3"), BF16, 1); m != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, %v; want no model and %v", m, err, context.Canceled)
 	}
 }

@@ -241,7 +241,11 @@ func (b *bench) probe(ctx context.Context, first *benchCell) error {
 			if err != nil {
 				return &usageError{err}
 			}
-			return d.Probe(ctx, b.patience())
+			err = d.Probe(ctx, b.patience())
+			for _, note := range d.Notes() {
+				b.cmd.PrintErrln("warning: " + note)
+			}
+			return err
 		}
 		b.client = &loadtest.Client{Server: *b.servers[0], Text: b.options.text, Plain: b.options.plain}
 		p, err := b.client.Probe(ctx, b.patience())

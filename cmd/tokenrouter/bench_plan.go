@@ -28,7 +28,7 @@ var benchKeys = []struct{ flag, path, about string }{
 	{"repeat", "workload.repeat", "trace: play it so often"},
 	{"speedup", "workload.speedup", "trace: arrivals come so many times as fast"},
 	{"prompt-tokens", "workload.prompt_tokens", "length of prompts, a number or a TOML table like '{ min = 50, max = 150 }' (default 100)"},
-	{"output-tokens", "workload.output_tokens", "length of answers, the same (default 128)"},
+	{"output-tokens", "workload.output_tokens", "length of answers, a number or a table like that of --prompt-tokens (default 128)"},
 	{"lengths", "workload.lengths", "instead of both: aime-low, aime-high, swe-smith, or a .csv `file`"},
 	{"ttft-ms", "workload.limits.ttft_ms", "goodput: a request is good if its TTFT is at most this"},
 	{"tpot-ms", "workload.limits.tpot_ms", "goodput: and its TPOT at most this"},

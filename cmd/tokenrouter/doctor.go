@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -63,7 +62,7 @@ type doctor struct {
 	w             io.Writer
 	json, colour  bool
 	checks, fails int
-	wrong         error // of the writer
+	wrong         error // the first of the writer
 }
 
 func (d *doctor) say(f finding) {
@@ -74,7 +73,7 @@ func (d *doctor) say(f finding) {
 	if d.json {
 		lines := json.NewEncoder(d.w)
 		lines.SetEscapeHTML(false)
-		d.wrong = errors.Join(d.wrong, lines.Encode(f))
+		d.failed(lines.Encode(f))
 		return
 	}
 	status := fmt.Sprintf("%-4s", f.Status)
@@ -86,7 +85,13 @@ func (d *doctor) say(f finding) {
 		line += fmt.Sprintf("      %-14s fix: %s\n", "", f.Fix)
 	}
 	_, err := io.WriteString(d.w, line)
-	d.wrong = errors.Join(d.wrong, err)
+	d.failed(err)
+}
+
+func (d *doctor) failed(err error) {
+	if d.wrong == nil {
+		d.wrong = err
+	}
 }
 
 func (d *doctor) ok(check, format string, args ...any) {

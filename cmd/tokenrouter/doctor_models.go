@@ -20,7 +20,7 @@ func (d *doctor) models(cmd *cobra.Command, names []string) error {
 		}
 	}()
 	for _, name := range names {
-		w, err := d.model(cmd, name)
+		w, err := d.model(cmd, name, label(name, names))
 		if err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (d *doctor) models(cmd *cobra.Command, names []string) error {
 	if err := engines.SameTokens(whole[0], whole[1]); err != nil {
 		d.fail("pair", "route between models of one family", "%v", err)
 	} else {
-		d.ok("pair", "%s and %s may write one text: every token means the same to both", engines.ShortName(names[0]), engines.ShortName(names[1]))
+		d.ok("pair", "%s and %s may write one text: every token means the same to both", label(names[0], names), label(names[1], names))
 	}
 	total, _ := engines.Memory()
 	if need := whole[0].WeightBytes() + whole[1].WeightBytes(); total > 0 && need > total {
@@ -45,18 +45,25 @@ func (d *doctor) models(cmd *cobra.Command, names []string) error {
 
 // model looks at one model. It returns the weights if the model can be served;
 // the error is that of an interrupt.
-func (d *doctor) model(cmd *cobra.Command, name string) (*engines.Weights, error) {
-	short := engines.ShortName(name)
-	c, err := engines.Config(name)
+func (d *doctor) model(cmd *cobra.Command, name, label string) (*engines.Weights, error) {
+	c, err := shape(cmd.Context(), name)
 	if err != nil {
-		d.fail(short, "", "config.json: %v", err)
+		d.fail(label, configFix(err), "%v", err)
 		return nil, nil
 	}
-	d.ok(short, "%s: %d layers of %d, %d heads that share %d, vocabulary of %d, %.2f GB of weights in %s",
+	d.ok(label, "%s: %d layers of %d, %d heads that share %d, vocabulary of %d, %.2f GB of weights in %s",
 		c.ModelType, c.Layers, c.Hidden, c.Heads, c.KVHeads, c.Vocab, float64(c.WeightBytes())/1e9, c.Dtype)
-	w, err := engines.Open(name)
-	if err != nil {
-		d.fail("weights", "fetch the file again, or leave the model out", "%v", err)
+	w, err := engines.Open(cmd.Context(), name)
+	if cmd.Context().Err() != nil {
+		return nil, errInterrupted
+	}
+	var full *engines.MemoryError
+	switch {
+	case errors.As(err, &full):
+		d.fail("weights", "", "%v", err)
+		return nil, nil
+	case err != nil:
+		d.fail("weights", weightsFix(err), "%v", err)
 		return nil, nil
 	}
 	err = w.Check(cmd.Context(), nil)
@@ -84,7 +91,7 @@ func (d *doctor) model(cmd *cobra.Command, name string) (*engines.Weights, error
 func (d *doctor) text(w *engines.Weights) bool {
 	tok, err := w.Tokenizer()
 	if err != nil {
-		d.fail("tokenizer", "put the model's tokenizer.json into the folder", "%v", err)
+		d.fail("tokenizer", tokenizerFix(err), "%v", err)
 		return false
 	}
 	const sample = "Zwölf Boxkämpfer, 12 × 3 = 36 😀\n\tdef f(x): return x"
@@ -108,12 +115,14 @@ func (d *doctor) text(w *engines.Weights) bool {
 	text, err := tok.Chat(messages, tokenizer.ChatOptions{AddGenerationPrompt: true})
 	var bad *tokenizer.ChatError
 	switch {
-	case errors.As(err, &bad), err == nil && !strings.Contains(text, "Hello"):
+	case errors.As(err, &bad):
 		d.warn("chat template", "generate without --chat", "a plain message does not come through it: %v", err)
+	case err == nil && !strings.Contains(text, "Hello"):
+		d.warn("chat template", "generate without --chat", "a plain message does not come through it: it prints %.200q", text)
 	case err != nil:
 		d.warn("chat template", "generate without --chat", "%v", err)
 	default:
-		d.ok("chat template", "a message becomes %q", text)
+		d.ok("chat template", "a message becomes %.2000q", text)
 	}
 	return true
 }

@@ -42,6 +42,7 @@ type generateOptions struct {
 	ignoreEOS        bool
 	sampling         backend.Sampling
 	mark, json       bool
+	log              string
 }
 
 func newGenerate() *cobra.Command {
@@ -71,34 +72,6 @@ need no download. PROMPT may be - for standard input.`,
 	}
 	o.flags(cmd)
 	return cmd
-}
-
-func (o *generateOptions) flags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&o.small, "small", "", "the model where the text begins: "+modelFlag)
-	f.StringVar(&o.large, "large", "", "the model that writes the tokens that are routed; the same")
-	f.StringVar(&o.algorithm, "algorithm", "confidence", "who decides: confidence, rstitch, me, fusion, matrix, never")
-	f.Float64Var(&o.threshold, "threshold", 0.5, "confidence, rstitch: of the signal")
-	f.Float64Var(&o.share, "share", 0.2, "matrix: of the small model's tokens that go to the large one")
-	f.IntVar(&o.threads, "threads", 0, "cores for each model (default: all, shared out)")
-	f.BoolVar(&o.chat, "chat", false, "put the prompt into the model's chat template")
-	f.StringVar(&o.system, "system", "", "chat: `text` of a system message before it")
-	f.IntVar(&o.maxTokens, "max-tokens", 128, "tokens to write at most")
-	f.Uint64Var(&o.seed, "seed", 1, "of every draw")
-	f.StringArrayVar(&o.stop, "stop", nil, "`text` that ends the answer; may be repeated")
-	f.BoolVar(&o.ignoreEOS, "ignore-eos", false, "write on where the model would end")
-	f.Float64Var(&o.sampling.Temperature, "temperature", 0, "0 is greedy (default: what the model's makers suggest)")
-	f.IntVar(&o.sampling.TopK, "top-k", 0, "draw from so many most probable tokens; 0: all")
-	f.Float64Var(&o.sampling.TopP, "top-p", 1, "draw from the fewest tokens that reach this probability")
-	f.Float64Var(&o.sampling.MinP, "min-p", 0, "draw from tokens of at least this share of the largest probability")
-	f.Float64Var(&o.sampling.RepetitionPenalty, "repetition-penalty", 1, "above 1: avoid tokens that prompt or answer hold")
-	f.Float64Var(&o.sampling.PresencePenalty, "presence-penalty", 0, "above 0: avoid tokens that the answer holds")
-	f.Float64Var(&o.sampling.FrequencyPenalty, "frequency-penalty", 0, "the same, the more often it holds them")
-	f.IntVar(&o.sampling.MinTokens, "min-tokens", 0, "tokens to write at least")
-	f.BoolVar(&o.mark, "mark", false, "mark what the large model wrote by ⟪ and ⟫")
-	f.BoolVar(&o.json, "json", false, "print one JSON object for each token")
-	completeModels(cmd, "small", "large")
-	complete(cmd, "algorithm", "confidence", "rstitch", "me", "fusion", "matrix", "never")
 }
 
 // promptText is the prompt: an argument, standard input, or a beginning that
@@ -132,7 +105,7 @@ func (p *pair) close() {
 }
 
 // open opens the models that the flags name.
-func (o *generateOptions) open() (*pair, error) {
+func (o *generateOptions) open(ctx context.Context) (*pair, error) {
 	if o.small == "" && o.large == "" {
 		o.small, o.large = toySmall, toyLarge
 	}
@@ -140,11 +113,22 @@ func (o *generateOptions) open() (*pair, error) {
 		return nil, &usageError{errors.New("--large needs --small, where the text begins")}
 	}
 	p := &pair{}
-	for _, m := range []struct{ role, name string }{{"small", o.small}, {"large", o.large}} {
+	roles := []struct{ role, name string }{{"small", o.small}, {"large", o.large}}
+	var needs []engines.Need
+	for _, m := range roles {
 		if m.name == "" {
 			continue
 		}
-		w, err := engines.Open(m.name)
+		needs = append(needs, engines.Need{Name: m.name})
+		if err := engines.Fits(needs...); err != nil { // before the first of them takes any
+			return nil, &usageError{fmt.Errorf("--%s: %w", m.role, err)}
+		}
+	}
+	for _, m := range roles {
+		if m.name == "" {
+			continue
+		}
+		w, err := engines.Open(ctx, m.name)
 		if err != nil {
 			p.close()
 			return nil, &usageError{fmt.Errorf("--%s: %w", m.role, err)}
@@ -152,7 +136,9 @@ func (o *generateOptions) open() (*pair, error) {
 		p.names, p.weights = append(p.names, m.role), append(p.weights, w)
 	}
 	var err error
-	if p.tok, err = p.weights[0].Tokenizer(); err == nil && len(p.weights) == 2 {
+	if p.tok, err = p.weights[0].Tokenizer(); err != nil {
+		err = fmt.Errorf("--small: %w", err)
+	} else if len(p.weights) == 2 {
 		err = engines.SameTokens(p.weights[0], p.weights[1])
 	}
 	if err != nil {
@@ -162,32 +148,43 @@ func (o *generateOptions) open() (*pair, error) {
 	return p, nil
 }
 
-// route makes the routing algorithm.
-func (o *generateOptions) route(cmd *cobra.Command, models int) (algorithms.Algorithm, error) {
-	if models == 1 {
-		return algorithms.Never{}, nil
-	}
+// untrained are the algorithms that need no trained network, which no engine here
+// has, and no list of decisions.
+var untrained = []string{"confidence", "rstitch", "me", "fusion", "matrix", "never"}
+
+// routing makes the algorithm of a pair of models from flags, and says what it
+// was made from.
+func routing(name string, models int, share, threshold float64, thresholdGiven bool) (algorithms.Algorithm, algorithms.Params, error) {
 	params := algorithms.Params{Models: models, Small: 0, Large: 1}
-	switch o.algorithm {
+	if models == 1 {
+		return algorithms.Never{}, algorithms.Params{Models: models}, nil
+	}
+	switch name {
 	case "matrix":
-		if !(o.share >= 0 && o.share <= 1) {
-			return nil, &usageError{fmt.Errorf("--share must be between 0 and 1, got %g", o.share)}
+		if !(share >= 0 && share <= 1) {
+			return nil, params, &usageError{fmt.Errorf("--share must be between 0 and 1, got %g", share)}
 		}
-		params.Matrix = [][]float64{{1 - o.share, o.share}, {1, 0}}
+		params.Matrix = [][]float64{{1 - share, share}, {1, 0}}
 	case "me", "fusion":
 		params.Weights = []float64{0.5, 0.5}
 	case "confidence":
-		params.Threshold = &o.threshold
+		params.Threshold = &threshold
 	default:
-		if cmd.Flags().Changed("threshold") {
-			params.Threshold = &o.threshold
+		if thresholdGiven {
+			params.Threshold = &threshold
 		}
 	}
-	a, err := algorithms.New(o.algorithm, params)
-	if err != nil {
-		return nil, &usageError{fmt.Errorf("--algorithm %s: %w", o.algorithm, err)}
+	a, err := algorithms.New(name, params)
+	var field *algorithms.FieldError
+	switch {
+	case errors.As(err, &field) && field.Field == "algorithm":
+		return nil, params, &usageError{fmt.Errorf("--algorithm is %q; use one of %s", name, strings.Join(untrained, ", "))}
+	case errors.As(err, &field) && field.Field == "threshold":
+		return nil, params, &usageError{fmt.Errorf("--threshold %s", field.Problem)}
+	case err != nil:
+		return nil, params, &usageError{fmt.Errorf("--algorithm %s: %w", name, err)}
 	}
-	return a, nil
+	return a, params, nil
 }
 
 // tokens turns the prompt into tokens.
@@ -245,14 +242,28 @@ func (o *generateOptions) suggested(cmd *cobra.Command, w *engines.Weights) {
 }
 
 func (o *generateOptions) run(cmd *cobra.Command, text string) error {
-	if o.maxTokens < 1 || o.threads < 0 {
-		return &usageError{errors.New("--max-tokens must be at least 1, --threads at least 0")}
+	if err := o.check(cmd.Flags()); err != nil {
+		return &usageError{err}
 	}
-	p, err := o.open()
+	log, err := createLog(o.log)
+	if err != nil {
+		return err
+	}
+	return errors.Join(o.generate(cmd, text, log), log.close())
+}
+
+// generate writes the text, and closes what it opens.
+func (o *generateOptions) generate(cmd *cobra.Command, text string, log *eventLog) error {
+	p, err := o.open(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer p.close()
+	for _, w := range p.weights {
+		if text := w.Crowded(); text != "" {
+			cmd.PrintErrln("warning: " + text)
+		}
+	}
 	o.suggested(cmd, p.weights[0])
 	prompt, err := o.tokens(p.tok, text)
 	if err != nil {
@@ -268,21 +279,27 @@ func (o *generateOptions) run(cmd *cobra.Command, text string) error {
 			m.Engine.Close() // the text is written
 		}
 	}()
+	log.of(&config)
 	system, err := subserver.Start(config)
 	if err != nil {
 		return &usageError{err}
 	}
-	defer system.Close() // what it says ends no text that is not over
 	request := &subserver.Request{Prompt: prompt, MaxTokens: o.maxTokens, Seed: o.seed, Sampling: o.sampling, Stop: o.stop, Logprobs: -1}
 	if !o.ignoreEOS {
 		request.EOS = p.tok.EOS()
 	}
-	return o.write(cmd, p, system, request, watch)
+	err = o.write(cmd, p, system, request, watch)
+	closing := system.Close() // it ends the log
+	if log == nil {
+		closing = nil // what it says ends no text that is not over
+	}
+	return errors.Join(err, closing)
 }
 
 // config lays out the system: one request, so every threshold is 1.
 func (o *generateOptions) config(cmd *cobra.Command, p *pair, prompt int, watch subserver.Observer) (c subserver.Config, err error) {
-	if c.Algorithm, err = o.route(cmd, len(p.weights)); err != nil {
+	c.Algorithm, c.Params, err = routing(o.algorithm, len(p.weights), o.share, o.threshold, cmd.Flags().Changed("threshold"))
+	if err != nil {
 		return c, err
 	}
 	tok := p.tok
@@ -308,7 +325,7 @@ func (o *generateOptions) config(cmd *cobra.Command, p *pair, prompt int, watch 
 			for _, m := range c.Models {
 				m.Engine.Close()
 			}
-			return c, err
+			return c, &usageError{err}
 		}
 		c.Models = append(c.Models, subserver.Model{Name: p.names[i], Engine: e, MaxRunning: 1, ChunkTokens: chunkTokens,
 			KVTokens: kv, BlockTokens: blockTokens})
@@ -384,4 +401,15 @@ func (o *generateOptions) account(cmd *cobra.Command, p *pair, written []int, fi
 		text += fmt.Sprintf("; %d visits to the large model", visits)
 	}
 	cmd.PrintErrln(strings.TrimSpace(text))
+	for _, w := range p.weights {
+		if !engines.IsFolder(w.Name) {
+			cmd.PrintErrln(madeUpNote)
+			return
+		}
+	}
 }
+
+// madeUpNote is for those who wonder at the text.
+const madeUpNote = "the text makes no sense because weights are made up (toy:… and random:…)\n" +
+	"  fix: fetch a model, as with: hf download Qwen/Qwen3-0.6B --local-dir models/qwen3-0.6b\n" +
+	"       and then: tokenrouter generate --small models/qwen3-0.6b --chat \"Why is the sky blue?\""

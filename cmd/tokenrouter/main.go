@@ -13,11 +13,15 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tokenrouter/tokenrouter/experiments"
+	"github.com/tokenrouter/tokenrouter/experiments/engines"
 )
 
 // Exit codes.
@@ -43,34 +47,39 @@ func program(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
-	return explain(errs, err, started)
+	return explain(errs, err, started, cmd.CommandPath())
 }
 
 // explain prints an error and returns the exit code for it. What cobra finds
-// wrong before a verb has started is about the command line.
-func explain(errs io.Writer, err error, started bool) int {
+// wrong before a verb has started is about the command line of that verb.
+func explain(errs io.Writer, err error, started bool, verb string) int {
 	var spec experiments.SpecErrors
 	var stopped *experiments.Interrupted
 	var wrong *usageError
 	var occupied *experiments.OccupiedError
+	var full *engines.MemoryError
+	var busy *experiments.BusyError
 	switch {
 	case errors.As(err, &spec):
 		// Bare, so that editors find the line.
 		fmt.Fprintln(errs, spec)
 		return exitUsage
-	case errors.As(err, &wrong), errors.As(err, &occupied):
+	case errors.As(err, &stopped):
+		fmt.Fprintln(errs, "tokenrouter:", err)
+		return exitInterrupted
+	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
+		fmt.Fprintln(errs, "tokenrouter:", errInterrupted)
+		return exitInterrupted
+	case errors.As(err, &wrong), errors.As(err, &occupied), errors.As(err, &full), errors.As(err, &busy):
 		fmt.Fprintln(errs, "tokenrouter:", err)
 		return exitUsage
 	case !started:
-		fmt.Fprintf(errs, "tokenrouter: %v\n  fix: see tokenrouter --help\n", err)
+		fmt.Fprintf(errs, "tokenrouter: %v\n  fix: see %s --help\n", err, verb)
 		return exitUsage
-	case errors.As(err, &stopped), errors.Is(err, errInterrupted):
-		fmt.Fprintln(errs, "tokenrouter:", err)
-		return exitInterrupted
 	}
 	fmt.Fprintln(errs, "tokenrouter:", err)
 	return exitFailed
@@ -103,8 +112,42 @@ by a simulator and run with real engines.`,
 			*started = true
 		},
 	}
-	root.AddCommand(newRun(), newTune(), newValidate(), newGenerate(), newDoctor(), newReplay(), newBench(), newList(), newProfile(), newVersion())
+	root.AddCommand(newRun(), newTune(), newValidate(), newGenerate(), newServe(), newDoctor(), newReplay(), newBench(), newList(), newProfile(), newVersion())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return plainFlagError(err) })
+	inOwnOrder(root)
 	return root
+}
+
+// inOwnOrder lists flags in help as they were made: one explains the next.
+func inOwnOrder(cmd *cobra.Command) {
+	cmd.Flags().SortFlags = false
+	for _, verb := range cmd.Commands() {
+		inOwnOrder(verb)
+	}
+}
+
+// plainFlagError says what a value should have been, where a flag's error names
+// the function that could not read it.
+func plainFlagError(err error) error {
+	var value *pflag.InvalidValueError
+	var number *strconv.NumError
+	if !errors.As(err, &value) || !errors.As(err, &number) {
+		return err
+	}
+	want := "a number"
+	switch {
+	case errors.Is(number, strconv.ErrRange):
+		want = "a number nearer to 0"
+	case number.Func == "ParseBool":
+		want = "true or false"
+	case number.Func == "ParseUint":
+		want = "a whole number of at least 0"
+	case strings.HasSuffix(value.GetFlag().Value.Type(), "Slice"):
+		want = "whole numbers with commas between"
+	case number.Func == "ParseInt" || number.Func == "Atoi":
+		want = "a whole number"
+	}
+	return fmt.Errorf("--%s must be %s, got %q", value.GetFlag().Name, want, value.GetValue())
 }
 
 // loadPlan reads and checks the experiment that a verb was given.

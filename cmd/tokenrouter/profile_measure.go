@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +16,7 @@ import (
 	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/experiments/engines"
 	"github.com/tokenrouter/tokenrouter/experiments/profiling"
+	"github.com/tokenrouter/tokenrouter/internal/steptime"
 )
 
 // measureOptions are the flags of profile measure.
@@ -39,7 +44,7 @@ profile can be trusted.
 
 With --beside a second model runs too, alone and side by side with the first, in
 turns: by how much steps take longer then is what an experiment file calls
-colocation_factor.`,
+that model's colocation_factor.`,
 		Example: `  tokenrouter profile measure --model models/qwen3-0.6b --out small.toml
   tokenrouter profile measure --model random:qwen3-58m --beside random:qwen3-230m
   tokenrouter profile measure --model toy:qwen3 --requests 1,2,4 --rows 1,8,64 --context 64,512`,
@@ -58,7 +63,7 @@ colocation_factor.`,
 	f.IntVar(&o.blockTokens, "block-tokens", 16, "tokens of a KV block")
 	f.IntSliceVar(&o.requests, "requests", nil, "requests in a step, from 1 (default 1 to 16)")
 	f.IntSliceVar(&o.rows, "rows", nil, "rows that one request feeds at once, from 1 (default 1 to 64)")
-	f.IntSliceVar(&o.contexts, "context", nil, "`tokens` of context of each request (default 128, 256, 512)")
+	f.IntSliceVar(&o.contexts, "context", nil, "`tokens` of context of each request (default 128, 512, 1280)")
 	f.IntVar(&o.repeats, "repeats", 9, "times that the grid is gone through")
 	f.Float64Var(&o.budgetS, "measure-s", 60, "`seconds` after which no further repeat begins")
 	f.StringVar(&o.origin, "origin", "", "who measured, and when (default: this machine)")
@@ -84,10 +89,16 @@ func completeModels(cmd *cobra.Command, flags ...string) {
 // modelFlag says what models the flags of verbs take.
 const modelFlag = "`folder` with config.json and *.safetensors; random:NAME for made-up weights of a known shape; toy:qwen3 or toy:llama"
 
+// defaultContexts reach from chats to beyond the mean context of an experiment
+// that says nothing of lengths, 1124 tokens; not much beyond, since the pool
+// holds the longest for every request at once.
+var defaultContexts = []int{128, 512, 1280}
+
 // grid is what the flags ask for.
 func (o *measureOptions) grid() profiling.Grid {
-	const requests, rows, context = 16, 64, 256
+	const requests, rows, context = 16, 64, 512
 	g := profiling.DefaultGrid(requests, rows, context)
+	g.Contexts = slices.Clone(defaultContexts)
 	g.Repeats, g.Budget = o.repeats, time.Duration(o.budgetS*float64(time.Second))
 	for _, axis := range []struct {
 		given []int
@@ -105,10 +116,13 @@ func (o *measureOptions) run(cmd *cobra.Command) error {
 	switch err := g.Check(); {
 	case err != nil:
 		return &usageError{fmt.Errorf("--%w", err)}
-	case o.repeats < 1 || o.blockTokens < 1 || o.threads < 1 || !(o.budgetS >= 0):
-		return &usageError{errors.New("--repeats, --threads and --block-tokens must be at least 1, --measure-s at least 0")}
+	case !(o.budgetS >= 0):
+		return &usageError{fmt.Errorf("--measure-s must be at least 0, got %g", o.budgetS)}
 	}
-	engine, err := o.open(o.model, &g)
+	if err := o.checkFlags(&g); err != nil {
+		return err
+	}
+	engine, err := o.open(cmd, o.model, &g)
 	if err != nil {
 		return err
 	}
@@ -135,14 +149,77 @@ func (o *measureOptions) run(cmd *cobra.Command) error {
 	}
 	cmd.PrintErrf("a step of one request reads %.3g GB of weights at %.3g GB/s\n", float64(times.Info.WeightBytes)/1e9, times.GBPerS())
 	cmd.PrintErrln(missLine(times.Misses(p)))
-	return writeProfile(cmd.OutOrStdout(), o.out, p)
+	if err := writeProfile(cmd.OutOrStdout(), o.out, p); err != nil {
+		// What took so long to measure is not lost.
+		return errors.Join(err, steptime.WriteTOML(cmd.OutOrStdout(), p))
+	}
+	return nil
+}
+
+// checkFlags looks at everything that would show only after minutes.
+func (o *measureOptions) checkFlags(g *profiling.Grid) error {
+	const blockTokensMost = 4096 // as models.*.block_tokens
+	for _, f := range []struct {
+		flag        string
+		value, most int
+	}{{"repeats", o.repeats, math.MaxInt}, {"threads", o.threads, math.MaxInt}, {"block-tokens", o.blockTokens, blockTokensMost}} {
+		switch {
+		case f.value < 1:
+			return &usageError{fmt.Errorf("--%s must be at least 1, got %d", f.flag, f.value)}
+		case f.value > f.most:
+			return &usageError{fmt.Errorf("--%s must be at most %d, got %d", f.flag, f.most, f.value)}
+		}
+	}
+	for _, f := range []struct{ flag, value, what string }{
+		{"machine", o.machine, "what the profile calls the machine"}, {"licence", o.licence, "the licence of the figures"},
+	} {
+		if f.value == "" {
+			return &usageError{fmt.Errorf("--%s is empty; give %s, or leave it out", f.flag, f.what)}
+		}
+	}
+	if cores := runtime.NumCPU(); o.threads > cores {
+		return &usageError{fmt.Errorf("--threads is %d, and this machine has %d cores: threads that share one measure each other", o.threads, cores)}
+	}
+	if err := checkNew(o.out); err != nil {
+		return err
+	}
+	tokens := g.Blocks(o.blockTokens) * o.blockTokens
+	needs := []engines.Need{{Name: o.model, KVTokens: tokens}}
+	if o.beside != "" {
+		needs = append(needs, engines.Need{Name: o.beside, KVTokens: tokens})
+	}
+	for i, flag := range []string{"model", "beside"}[:len(needs)] {
+		if err := engines.Fits(needs[:i+1]...); err != nil {
+			return &usageError{fmt.Errorf("--%s: %w", flag, err)}
+		}
+	}
+	return nil
+}
+
+// checkNew says why a file cannot be written: it is there already, or its folder
+// is not, or takes no files.
+func checkNew(path string) error {
+	if path == "" {
+		return nil
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return &usageError{fmt.Errorf("--out: %s is there already\n  fix: choose another --out, or remove it", path)}
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return &usageError{fmt.Errorf("--out: %w\n  fix: name a file in a folder that is there and takes files", err)}
+	}
+	return errors.Join(f.Close(), os.Remove(path))
 }
 
 // open makes an engine with as much KV as the grid takes.
-func (o *measureOptions) open(name string, g *profiling.Grid) (backend.Engine, error) {
-	w, err := engines.Open(name)
+func (o *measureOptions) open(cmd *cobra.Command, name string, g *profiling.Grid) (backend.Engine, error) {
+	w, err := engines.Open(cmd.Context(), name)
 	if err != nil {
 		return nil, &usageError{err}
+	}
+	if text := w.Crowded(); text != "" {
+		cmd.PrintErrln("warning: " + text)
 	}
 	e, err := w.CPU(engines.Options{Threads: o.threads, BlockTokens: o.blockTokens, KVTokens: g.Blocks(o.blockTokens) * o.blockTokens})
 	if err != nil {
@@ -154,7 +231,7 @@ func (o *measureOptions) open(name string, g *profiling.Grid) (backend.Engine, e
 // joint runs the model beside the other one and says what came out, for people
 // and for the notes of the profile.
 func (o *measureOptions) joint(cmd *cobra.Command, engine backend.Engine, g *profiling.Grid) (string, error) {
-	other, err := o.open(o.beside, g)
+	other, err := o.open(cmd, o.beside, g)
 	if err != nil {
 		return "", err
 	}

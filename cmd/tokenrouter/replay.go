@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -20,8 +22,10 @@ func newReplay() *cobra.Command {
 		Long: `replay makes the cores that an event log describes, makes the same calls again
 and compares every message and every batch with what the log says. It needs no
 engine, no GPU and no time to pass. The first difference is printed with its
-line, and the exit code is then 1. LOG may be - for standard input.`,
-		Example: `  tokenrouter replay results/served/events.log`,
+line, and the exit code is then 1. LOG may be - for standard input.
+
+serve, generate, run and validate write event logs with --log.`,
+		Example: `  tokenrouter generate --log events.log && tokenrouter replay events.log`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := cmd.InOrStdin()
@@ -40,11 +44,20 @@ line, and the exit code is then 1. LOG may be - for standard input.`,
 	}
 }
 
+// howToLog is where logs come from.
+const howToLog = "fix: have a real run write one: tokenrouter serve or generate --log FILE, or run or validate --log FOLDER on paced or cpu"
+
 func replay(out io.Writer, in io.Reader, name string) error {
-	rep, err := subserver.Replay(in)
+	log := bufio.NewReaderSize(in, 1<<12)
+	first, _ := log.Peek(64) // what cannot be read is told by Replay
+	rep, err := subserver.Replay(log)
 	var bad *subserver.LogError
 	var diff *subserver.Difference
 	switch {
+	case errors.As(err, &bad) && bytes.HasPrefix(first, []byte(`{"time_ns":`)):
+		return &usageError{fmt.Errorf("%s: these are events of a simulation, as run --events writes them; they are no event log of a real run\n  %s", name, howToLog)}
+	case errors.As(err, &bad) && bad.Line == 1:
+		return &usageError{fmt.Errorf("%s:%d: %s\n  %s", name, bad.Line, bad.Problem, howToLog)}
 	case errors.As(err, &bad):
 		return &usageError{fmt.Errorf("%s:%d: %s", name, bad.Line, bad.Problem)}
 	case errors.As(err, &diff):

@@ -25,6 +25,7 @@ type runOptions struct {
 	json    bool
 	dryRun  bool
 	events  int64
+	logs    string
 	set     []string
 }
 
@@ -60,6 +61,7 @@ this changes are run again and no others.`,
 	f.BoolVar(&o.json, "json", false, "print one JSON object for each cell and seed instead of tables")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the resolved experiment and run nothing")
 	f.Int64Var(&o.events, "events", 0, "also write the first `N` events of one simulated cell, the timeline's, to events.jsonl")
+	f.StringVar(&o.logs, "log", "", logsFlag)
 	addSet(cmd, &o.set)
 	complete(cmd, "on", experiments.Places...)
 	return cmd
@@ -70,8 +72,11 @@ func addSet(cmd *cobra.Command, set *[]string) {
 }
 
 func (o *runOptions) run(cmd *cobra.Command, name string) error {
-	if o.workers < 0 {
-		return &usageError{fmt.Errorf("--workers must be at least 0, got %d", o.workers)}
+	if err := wantValues(cmd.Flags(), "on", "out", "log"); err != nil {
+		return &usageError{err}
+	}
+	if o.workers < 1 && cmd.Flags().Changed("workers") {
+		return &usageError{fmt.Errorf("--workers must be at least 1, got %d", o.workers)}
 	}
 	if o.events < 0 {
 		return &usageError{fmt.Errorf("--events must be at least 0, got %d", o.events)}
@@ -90,16 +95,20 @@ func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	if o.out == "" {
 		o.out = filepath.Join("results", plan.Name)
 	}
-	warnMeasuring(cmd, plan)
+	evaluate, err := evaluateWithLogs(o.logs, plan)
+	if err != nil {
+		return err
+	}
 	start := time.Now()
 	bar := newProgress(cmd.ErrOrStderr())
 	results, err := experiments.Run(cmd.Context(), plan, experiments.Options{
-		Evaluate: experiments.Evaluate,
-		Workers:  o.workers,
-		Out:      o.out,
-		Version:  version(),
-		Build:    build(),
-		Progress: bar.update,
+		Evaluate:  evaluate,
+		Workers:   o.workers,
+		Out:       o.out,
+		Version:   version(),
+		Build:     build(),
+		Progress:  bar.update,
+		Measuring: func(runs int, seconds float64) { warnMeasuring(cmd, runs, seconds) },
 	})
 	bar.stop()
 	if err != nil {
@@ -117,13 +126,15 @@ func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	for _, w := range results.Warnings() {
 		cmd.PrintErrln("warning: " + w)
 	}
+	if o.logs != "" && results.Reused > 0 {
+		cmd.PrintErrln("warning: runs that were taken over have left no event log in " + o.logs + "; with another --out they are run again")
+	}
 	cmd.PrintErrf("%d runs in %.1f s, %d taken over; wrote %s\n", results.Ran, time.Since(start).Seconds(), results.Reused, filepath.Join(o.out, output.ReportHTML))
 	return failures(results, o.out)
 }
 
 // warnMeasuring says what a run in real time asks of people.
-func warnMeasuring(cmd *cobra.Command, p *experiments.Plan) {
-	measured, s := p.MeasuredRuns()
+func warnMeasuring(cmd *cobra.Command, measured int, s float64) {
 	if measured == 0 {
 		return
 	}

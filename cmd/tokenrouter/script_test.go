@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"tokenrouter": main})
 }
 
-// TestScripts runs the program as users do. The scripts have six commands
+// TestScripts runs the program as users do. The scripts have seven commands
 // beside the usual ones:
 //
 //	exits CODE COMMAND…    run, and want that exit code
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 //	                       want exit code 130
 //	interruptoutput COMMAND…  the same, once it has printed something
 //	savetoy FAMILY DIR     save a toy model as a folder
+//	replayall DIR N        want N event logs in DIR that replay
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -38,7 +40,7 @@ func TestScripts(t *testing.T) {
 			"exits":     exits,
 			"bad":       bad,
 			"same":      same,
-			"interrupt": interrupt, "interruptoutput": interruptOutput, "savetoy": saveToy,
+			"interrupt": interrupt, "interruptoutput": interruptOutput, "savetoy": saveToy, "replayall": replayAll,
 		},
 	})
 }
@@ -140,8 +142,22 @@ func saveToy(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: savetoy FAMILY DIR")
 	}
-	w, err := engines.Open("toy:" + args[0])
+	w, err := engines.Open(context.Background(), "toy:"+args[0])
 	ts.Check(err)
 	ts.Check(w.Save(ts.MkAbs(args[1])))
 	ts.Check(w.Close())
+}
+
+func replayAll(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: replayall DIR N")
+	}
+	logs, err := filepath.Glob(filepath.Join(ts.MkAbs(args[0]), "*.log"))
+	ts.Check(err)
+	if strconv.Itoa(len(logs)) != args[1] {
+		ts.Fatalf("%d logs, want %s: %v", len(logs), args[1], logs)
+	}
+	for _, log := range logs {
+		ts.Check(ts.Exec("tokenrouter", "replay", log))
+	}
 }

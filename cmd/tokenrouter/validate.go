@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/experiments/profiling"
@@ -27,8 +28,10 @@ type validateOptions struct {
 	remeasure  bool
 	budgetS    float64
 	save       string
+	logs       string
 	json       bool
 	set        []string
+	given      bool // step times of a comparison on cpu were given, not measured
 }
 
 // By default a measurement may be off by so many percent. Engines that keep a
@@ -74,6 +77,7 @@ Nothing else should run meanwhile. Without a name it takes the experiment
 	f.BoolVar(&o.remeasure, "remeasure", false, "cpu: measure the models' steps though the experiment says how long they take")
 	f.Float64Var(&o.budgetS, "measure-s", 8, "cpu: `seconds` to measure the steps of each model")
 	f.StringVar(&o.save, "save", "", "cpu: `folder` for the profiles that were measured")
+	f.StringVar(&o.logs, "log", "", logsFlag)
 	f.BoolVar(&o.json, "json", false, "print one JSON object for each cell")
 	addSet(cmd, &o.set)
 	complete(cmd, "on", experiments.OnPaced, experiments.OnCPU)
@@ -97,8 +101,14 @@ func (o *validateOptions) run(cmd *cobra.Command, name string) error {
 			return &usageError{fmt.Errorf("--%s must be at least 0, got %g", flag.name, flag.value)}
 		}
 	}
+	if err := wantValues(cmd.Flags(), "on", "save", "log"); err != nil {
+		return &usageError{err}
+	}
 	places, err := o.places(name)
 	if err != nil {
+		return err
+	}
+	if err := onCPUOnly(cmd.Flags(), places); err != nil {
 		return err
 	}
 	var all []experiments.Comparison
@@ -109,7 +119,20 @@ func (o *validateOptions) run(cmd *cobra.Command, name string) error {
 		}
 		all = append(all, compared...)
 	}
-	return verdict(all)
+	return verdict(all, o.given)
+}
+
+// onCPUOnly refuses flags about the models' steps where none is measured.
+func onCPUOnly(f *pflag.FlagSet, places []string) error {
+	if slices.Contains(places, experiments.OnCPU) {
+		return nil
+	}
+	for _, name := range []string{"remeasure", "measure-s", "save"} {
+		if f.Changed(name) {
+			return &usageError{fmt.Errorf("--%s has no meaning on %s, where steps take as long as the experiment says\n  fix: add --on cpu, or leave it out", name, strings.Join(places, ", "))}
+		}
+	}
+	return nil
 }
 
 // places is where to measure.
@@ -146,15 +169,25 @@ func (o *validateOptions) validate(cmd *cobra.Command, name, place string, alsoP
 	if plan, err = loadPlan(name, set); err != nil {
 		return nil, err
 	}
-	warnMeasuring(cmd, plan)
+	runs, seconds := plan.MeasuredRuns()
+	warnMeasuring(cmd, runs, seconds)
 	if place == experiments.OnCPU && (o.remeasure || alsoPaced || !plan.Timed()) {
 		if plan, err = o.calibrated(cmd, plan, name, set); err != nil {
 			return nil, err
 		}
+	} else if place == experiments.OnCPU {
+		if o.save != "" {
+			return nil, &usageError{errors.New("--save: the experiment says how long the models' steps take, so there is nothing new to save\n  fix: add --remeasure, or leave --save out")}
+		}
+		o.given = true
+	}
+	evaluate, err := evaluateWithLogs(o.logs, plan)
+	if err != nil {
+		return nil, err
 	}
 	bar := newProgress(cmd.ErrOrStderr())
 	results, err := experiments.Run(cmd.Context(), plan, experiments.Options{
-		Evaluate: experiments.Evaluate, Version: version(), Progress: bar.update,
+		Evaluate: evaluate, Version: version(), Progress: bar.update,
 	})
 	bar.stop()
 	if err != nil {
@@ -164,6 +197,9 @@ func (o *validateOptions) validate(cmd *cobra.Command, name, place string, alsoP
 		cmd.PrintErrln("warning: " + w)
 	}
 	compared := experiments.Compare(results, o.tolerance(place))
+	if err := fillLong(cmd, compared, plan.Long()); err != nil {
+		return nil, err
+	}
 	if o.json {
 		return compared, comparisonsJSON(cmd.OutOrStdout(), plan, compared)
 	}
@@ -188,6 +224,20 @@ func (o *validateOptions) tolerance(place string) experiments.Tolerance {
 		}
 	}
 	return t
+}
+
+// fillLong simulates the cells for a long window too. It tells what the chain
+// and the simulator disagree on from what a short window leaves to chance.
+func fillLong(cmd *cobra.Command, compared []experiments.Comparison, plan *experiments.Plan) error {
+	if plan == nil {
+		return nil
+	}
+	long, err := experiments.Run(cmd.Context(), plan, experiments.Options{Evaluate: experiments.Evaluate, Version: version()})
+	if err != nil {
+		return err
+	}
+	experiments.FillLong(compared, long)
+	return nil
 }
 
 // calibrated measures the plan's models and returns the plan with what was found.
@@ -239,8 +289,9 @@ func stretchText(factor float64) string {
 	return fmt.Sprintf("; beside the other model its steps take %.2f times as long", factor)
 }
 
-// verdict is the error that the comparisons come to.
-func verdict(all []experiments.Comparison) error {
+// verdict is the error that the comparisons come to. given says that step times
+// on cpu are those of the experiment.
+func verdict(all []experiments.Comparison, given bool) error {
 	differ, measured := 0, 0
 	for _, c := range all {
 		if c.Verdict != experiments.Unmeasured {
@@ -258,7 +309,11 @@ func verdict(all []experiments.Comparison) error {
 		}
 		return &usageError{errors.New("nothing could be compared: " + why)}
 	case differ > 0:
-		return fmt.Errorf("%d of %d measurements are off\n  fix: make sure that nothing else runs; raise measure.duration_s, measure.warmup_s or --within", differ, measured)
+		fix := "make sure that nothing else runs; raise measure.duration_s, measure.warmup_s or --within"
+		if given {
+			fix = "the step times are those that the experiment gives, not of this machine today: --remeasure measures them; else " + fix
+		}
+		return fmt.Errorf("%d of %d measurements are off\n  fix: %s", differ, measured, fix)
 	}
 	return nil
 }
@@ -274,6 +329,7 @@ func comparisonTable(plan *experiments.Plan, place string, all []experiments.Com
 	}
 	add("system", "", false)
 	add("chain", "", true)
+	add("long sim", "", true)
 	add("sim", "", true)
 	add(place, "", true)
 	add(place+" / sim", "", true)
@@ -286,7 +342,7 @@ func comparisonTable(plan *experiments.Plan, place string, all []experiments.Com
 	add("verdict", "", false)
 	for i, c := range all {
 		row := sweptTexts(plan, &c)
-		row = append(row, c.System, figureText(c.Chain), figureText(c.Sim), figureText(c.Measured), percentOf(c.Measured, c.Sim))
+		row = append(row, c.System, figureText(c.Chain), figureText(c.LongSim), noisyText(c.Sim, c.SimRelSE), figureText(c.Measured), percentOf(c.Measured, c.Sim))
 		for m := range models {
 			row = append(row, pairText(c.SimBatch[m], c.Batch[m]))
 		}
@@ -296,8 +352,27 @@ func comparisonTable(plan *experiments.Plan, place string, all []experiments.Com
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	t.Note = "Batch and speed of a user: simulated / measured. Between steps: from the end of the last step that a step had to wait for to its start."
+	t.Note = windowNote(plan) + "Batch and speed of a user: simulated / measured. Between steps: from the end of the last step that a step had to wait for to its start."
 	return t
+}
+
+// windowNote says why a simulation of a few seconds is not what the chain
+// predicts.
+func windowNote(plan *experiments.Plan) string {
+	if plan.Window() == nil {
+		return ""
+	}
+	return fmt.Sprintf("sim plays the requests of the measurement for the same %g s, in which it strays from the chain by chance "+
+		"(±: two standard errors; against the chain a measurement may stray by its own two as well). "+
+		"long sim has time for chance to average out: compare it with the chain.\n", plan.Points[0].Spec.Measure.DurationS)
+}
+
+// noisyText writes a figure with two standard errors of it.
+func noisyText(x, relSE float64) string {
+	if math.IsNaN(x) || math.IsNaN(relSE) {
+		return figureText(x)
+	}
+	return figureText(x) + " ± " + fmt.Sprintf("%.2g", 2*relSE*x)
 }
 
 // sweptTexts are the swept values of a comparison, a dash for a threshold that
@@ -396,6 +471,8 @@ func comparisonsJSON(w io.Writer, plan *experiments.Plan, all []experiments.Comp
 			Batch      map[string]*float64        `json:"measured_mean_batch"`
 			SimStep    map[string]*float64        `json:"sim_mean_step_ms"`
 			Step       map[string]*float64        `json:"measured_mean_step_ms"`
+			LongSim    *float64                   `json:"long_sim_tok_per_s"`
+			SimRelSE   *float64                   `json:"sim_rel_se"`
 			SimUser    *float64                   `json:"sim_per_user_tok_per_s"`
 			User       *float64                   `json:"measured_per_user_tok_per_s"`
 			P50        *float64                   `json:"overhead_p50_us"`
@@ -405,7 +482,7 @@ func comparisonsJSON(w io.Writer, plan *experiments.Plan, all []experiments.Comp
 		}{
 			plan.Name, swept, c.System, c.Place, number(c.Chain), number(c.Sim), number(c.Measured),
 			number(c.Measured / c.Sim), number(c.Measured / c.Chain), simBatch, batch, simStep, step,
-			number(c.SimPerUser), number(c.PerUser), number(c.OverheadP50Us), number(c.OverheadP99Us), c.Verdict, c.Why,
+			number(c.LongSim), number(c.SimRelSE), number(c.SimPerUser), number(c.PerUser), number(c.OverheadP50Us), number(c.OverheadP99Us), c.Verdict, c.Why,
 		})
 		if err != nil {
 			return err

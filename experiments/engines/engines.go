@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 
@@ -21,8 +22,9 @@ type Weights struct {
 const randomSeed = 1
 
 // Open opens the model of a name; see Config. Weights of a folder stay mapped
-// until Close.
-func Open(name string) (*Weights, error) {
+// until Close. Those that are made up are refused where the memory does not hold
+// them, and given up when ctx ends.
+func Open(ctx context.Context, name string) (*Weights, error) {
 	if IsFolder(name) {
 		m, err := model.Open(name)
 		if err != nil {
@@ -34,10 +36,15 @@ func Open(name string) (*Weights, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := model.Random(c, model.BF16, randomSeed)
+	if err := Fits(Need{Name: name}); err != nil {
+		return nil, err
+	}
+	m, err := model.Random(ctx, c, model.BF16, randomSeed)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	// The most probable token after made-up weights is often the last one again.
+	m.Generation.DoSample, m.Generation.Temperature = true, 1
 	return &Weights{m, name}, nil
 }
 
@@ -62,11 +69,23 @@ type Options struct {
 	MaxRows     int
 }
 
+// threadsMax is what the CPU engine takes.
+const threadsMax = 1 << 10
+
 // CPU makes an engine that runs the model on this machine. Close ends it; the
 // weights stay open.
 func (w *Weights) CPU(o Options) (backend.Engine, error) {
 	if o.Name == "" {
 		o.Name = ShortName(w.Name)
+	}
+	if o.BlockTokens < 1 {
+		return nil, fmt.Errorf("a KV block of %s has %d tokens, and must have at least 1", o.Name, o.BlockTokens)
+	}
+	if o.Threads > threadsMax {
+		return nil, fmt.Errorf("%s cannot have %d threads: more than %d are a slip", o.Name, o.Threads, threadsMax)
+	}
+	if err := Fits(Need{Name: w.Name, KVTokens: o.KVTokens, Open: true}); err != nil {
+		return nil, err
 	}
 	return cpu.New(w.Model, cpu.Options{Name: o.Name, Threads: o.Threads, MaxRows: o.MaxRows,
 		BlockTokens: o.BlockTokens, Blocks: (o.KVTokens + o.BlockTokens - 1) / o.BlockTokens})

@@ -23,7 +23,7 @@ func TestNames(t *testing.T) {
 		{"toy:qwen", `there is no toy "qwen"; use toy:qwen3 or toy:llama`},
 		{"random:qwen3-58", "did you mean random:qwen3-58m"},
 		{"random:nothing-like-it", "did you mean random:"},
-		{"random:qwen2-1.5b", `is a model of type "qwen2", and the CPU engine runs qwen3 and llama`},
+		{"random:qwen2-1.5b", `model_type is "qwen2", and the CPU engine runs qwen3 and llama`},
 		{"no/such/folder", "no/such/folder: no such file or directory; give a folder with config.json"},
 	} {
 		if _, err := Config(c.name); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -56,7 +56,7 @@ func TestBelow(t *testing.T) {
 
 func TestSameTokens(t *testing.T) {
 	open := func(name string) *Weights {
-		w, err := Open(name)
+		w, err := Open(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestSameTokens(t *testing.T) {
 	}
 	odd := model.Toy("qwen3")
 	odd.Vocab = 600
-	m, err := model.Random(odd, model.BF16, 1)
+	m, err := model.Random(t.Context(), odd, model.BF16, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,14 +81,14 @@ func TestSameTokens(t *testing.T) {
 // What a folder holds opens as the model that was saved there.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
-	toy, err := Open("toy:qwen3")
+	toy, err := Open(t.Context(), "toy:qwen3")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := toy.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	w, err := Open(dir)
+	w, err := Open(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestFolder(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "config.json")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir); err == nil {
+	if _, err := Open(t.Context(), dir); err == nil {
 		t.Error("a folder without config.json opens")
 	}
 }

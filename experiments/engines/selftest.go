@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -56,7 +57,7 @@ func toyDigest() (string, error) {
 
 // toyBits lets a toy read a short prompt and write a few tokens.
 func toyBits(family string, saw func(algorithms.Token, float64)) error {
-	w, err := Open(toyPrefix + family)
+	w, err := Open(context.Background(), toyPrefix+family)
 	if err != nil {
 		return err
 	}

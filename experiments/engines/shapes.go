@@ -54,7 +54,8 @@ func Shapes() []string {
 // runs says why the CPU engine cannot run a model; nil if it can.
 func runs(c *modelconfig.Config) error {
 	if !slices.Contains(Toys, c.ModelType) {
-		return fmt.Errorf("%s is a model of type %q, and the CPU engine runs %s", c.Name, c.ModelType, strings.Join(Toys, " and "))
+		return &modelconfig.FieldError{File: c.Name, Field: "model_type", Unsupported: true, Problem: fmt.Sprintf(
+			"is %q, and the CPU engine runs %s", c.ModelType, strings.Join(Toys, " and "))}
 	}
 	return nil
 }
@@ -108,7 +109,7 @@ func shapeOf(shape string) (*modelconfig.Config, error) {
 			return &c, nil
 		}
 	}
-	if strings.ContainsAny(shape, `/\`) || strings.HasSuffix(shape, ".json") {
+	if isPath(shape) {
 		return modelconfig.Load(shape)
 	}
 	if slices.Contains(modelconfig.Names(), shape) {
@@ -127,6 +128,24 @@ func IsFolder(name string) bool {
 	return !strings.HasPrefix(name, toyPrefix) && !strings.HasPrefix(name, randomPrefix)
 }
 
+// isPath reports whether what follows random: is the path of a config.json, not
+// the name of a shape.
+func isPath(shape string) bool {
+	return strings.ContainsAny(shape, `/\`) || strings.HasSuffix(shape, ".json")
+}
+
+// ConfigFile is the path of the file that says what shape the model of a name
+// has; "" if the program itself knows it.
+func ConfigFile(name string) string {
+	if IsFolder(name) {
+		return filepath.Join(name, "config.json")
+	}
+	if path, ok := strings.CutPrefix(name, randomPrefix); ok && isPath(path) {
+		return path
+	}
+	return ""
+}
+
 // Below puts what is a path in a name below a folder, unless it is absolute.
 func Below(dir, name string) string {
 	path, prefix := name, ""
@@ -134,7 +153,7 @@ func Below(dir, name string) string {
 	case strings.HasPrefix(name, toyPrefix):
 		return name
 	case strings.HasPrefix(name, randomPrefix):
-		if path, prefix = strings.TrimPrefix(name, randomPrefix), randomPrefix; !strings.ContainsAny(path, `/\`) && !strings.HasSuffix(path, ".json") {
+		if path, prefix = strings.TrimPrefix(name, randomPrefix), randomPrefix; !isPath(path) {
 			return name
 		}
 	}

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 
@@ -184,4 +185,21 @@ func (c *collector) result(users int) *Result {
 	}
 	return &Result{Summary: c.rec.Summary(endNs, c.busyNs, users), EndNs: endNs,
 		OverheadUs: metrics.QuantilesOf(c.overheadUs), Silent: silent}
+}
+
+// complaint is why a run has measured nothing; nil if it has. No token in the
+// window is no throughput of 0: the figures would be about nothing.
+func (c *collector) complaint(r *Result) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	warmupS := float64(c.warmupNs) / 1e9
+	switch {
+	case r.Tokens > 0:
+		return nil
+	case c.lastNs > 0 && c.lastNs <= c.warmupNs && len(c.requests) == 0:
+		return fmt.Errorf("all requests had ended after %.4g s, before warm-up did, at %.4g s: lower measure.warmup_s or raise workload.requests", float64(c.lastNs)/1e9, warmupS)
+	case r.Aborted > 0:
+		return fmt.Errorf("no token was written after warm-up, and %d requests were refused or cut off: are they too long for the models, or for cpu.kv_tokens?", r.Aborted)
+	}
+	return fmt.Errorf("no token was written between the end of warm-up, at %.4g s, and the end, at %.4g s: raise measure.duration_s", warmupS, float64(r.EndNs)/1e9)
 }

@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,8 +90,8 @@ func TestRefusedUsersPause(t *testing.T) {
 		cfg := alone(&clockwork{}, workload.Load{Kind: workload.Closed, Seed: 1, Users: 2, Mix: workload.Single(long)})
 		cfg.DurationNs = 5_500e6
 		r, err := Run(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
+		if err == nil || !strings.Contains(err.Error(), "10 requests were refused or cut off: are they too long") {
+			t.Errorf("nothing but refusals gives %v", err)
 		}
 		if r.Aborted != 10 || r.Tokens != 0 { // what happens at the start is not later than warm-up
 			t.Errorf("%d refused in 5.5 s by two users, want 10; %d tokens", r.Aborted, r.Tokens)
@@ -123,8 +124,12 @@ func TestRunFails(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := alone(&clockwork{}, workload.Load{Kind: workload.Closed, Seed: 1, Users: 1, Limit: 1, Mix: workload.Single(short)})
 			cfg.WarmupNs = 10e9
-			if _, err := Run(t.Context(), cfg); err == nil {
-				t.Error("a run without figures gives some")
+			// However long the run goes on: no figure is made of nothing.
+			for _, duration := range []int64{0, 11e9} {
+				cfg.DurationNs = duration
+				if _, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "before warm-up did, at 10 s") {
+					t.Errorf("a run without figures gives %v", err)
+				}
 			}
 		})
 	})

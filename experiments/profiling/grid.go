@@ -3,6 +3,7 @@ package profiling
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -93,6 +94,10 @@ func (g *Grid) Blocks(blockTokens int) int {
 	return most
 }
 
+// axisMost bounds each axis: more than any machine holds, and products of two and
+// the tokens of a block stay far from the largest integer.
+const axisMost = 1 << 24
+
 // Check says what is wrong with the grid.
 func (g *Grid) Check() error {
 	for _, axis := range []struct {
@@ -106,6 +111,9 @@ func (g *Grid) Check() error {
 				return errors.New(axis.name + " must rise from 1")
 			}
 			return errors.New(axis.name + " must rise, from 1 at least")
+		}
+		if most := v[len(v)-1]; most > axisMost {
+			return fmt.Errorf("%s goes up to %d, and must not beyond %d", axis.name, most, axisMost)
 		}
 	}
 	return nil

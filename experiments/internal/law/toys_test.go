@@ -1,6 +1,7 @@
 package law
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -24,7 +25,7 @@ var toys = sync.OnceValue(func() (all []*model.Model) {
 	third.Layers = 1
 	shapes := []*modelconfig.Config{model.Toy("qwen3"), model.Toy("llama"), third}
 	for i, shape := range shapes {
-		m, err := model.Random(shape, model.BF16, uint64(i+1))
+		m, err := model.Random(context.Background(), shape, model.BF16, uint64(i+1))
 		if err != nil {
 			panic(err)
 		}

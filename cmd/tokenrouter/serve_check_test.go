@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// What cannot work is refused before anything is opened, by the name of the
+// flag, and not by a stack trace.
+func TestServeChecksItsNumbers(t *testing.T) {
+	for _, args := range []string{
+		"--threads=-1", "--threads=100000", "--context=-1", "--context=1", "--context=9223372036854775807",
+		"--kv-tokens=-5", "--kv-tokens=10", "--kv-tokens=1000000000000", "--kv-tokens=9223372036854775807",
+		"--max-running=0", "--max-running=-1", "--chunk-tokens=0", "--chunk-tokens=-5", "--queue-limit=-1", "--max-logprobs=-2",
+		"--max-delay-ms=-1", "--max-delay-ms=NaN", "--max-delay-ms=+Inf", "--drain-s=-1", "--drain-s=NaN",
+		"--profiles=none", "--share=0.3", "--own=a:1",
+	} {
+		cmd := newServe()
+		cmd.SetArgs([]string{"--port=0", args})
+		cmd.SetErr(io.Discard)
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		err := cmd.ExecuteContext(t.Context())
+		flag, _, _ := strings.Cut(args, "=")
+		if _, ok := err.(*usageError); !ok || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%s: %v, want a usage error that names the flag", args, err)
+		}
+	}
+}
+
+// An engine that cannot be made leaves nothing to close but its error.
+func TestServeTellsWhyThereIsNoEngine(t *testing.T) {
+	o := serveOptions{small: "toy:qwen3", on: serveOnCPU, algorithm: "never", rule: "eager", threads: -1, maxRunning: 1, chunkTokens: 8, queueLimit: 1}
+	cmd := newServe()
+	cmd.SetErr(io.Discard)
+	if _, err := o.open(t.Context(), cmd); err == nil {
+		t.Error("an engine of -1 threads was made")
+	}
+}
+
+func TestDrainTime(t *testing.T) {
+	for _, c := range []struct {
+		seconds float64
+		least   time.Duration
+	}{{0, 0}, {0.5, 500 * time.Millisecond}, {60, time.Minute}, {1e300, time.Hour}, {math.Inf(1), time.Hour}} {
+		o := serveOptions{drainS: c.seconds}
+		if got := o.drain(); got < c.least || c.seconds < 100 && got != c.least {
+			t.Errorf("%s s: %v", fmt.Sprint(c.seconds), got)
+		}
+	}
+}
+
+// A name of the pair that is a model's own would hide that model.
+func TestServeRefusesNamesThatAreTaken(t *testing.T) {
+	for _, c := range []struct {
+		args  []string
+		taken bool
+	}{
+		{[]string{"--served-model-name", "pair,toy:qwen3"}, true},
+		{[]string{"--served-model-name", "toy:llama"}, true},
+		{[]string{"--small", "toy:qwen3", "--served-model-name", "toy:qwen3", "--algorithm", "never"}, false},
+	} {
+		cmd := newServe()
+		var said strings.Builder
+		cmd.SetErr(&said)
+		cmd.SetArgs(append([]string{"--port=0"}, c.args...))
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		err := cmd.ExecuteContext(ctx)
+		cancel()
+		if _, refused := err.(*usageError); refused != c.taken || refused && !strings.Contains(err.Error(), "--served-model-name toy:") {
+			t.Errorf("%v: %v", c.args, err)
+		}
+	}
+}
+
+func TestServeSaysWhereAsItWasAsked(t *testing.T) {
+	all := &net.TCPAddr{IP: net.IPv6unspecified, Port: 30000}
+	for host, want := range map[string]string{"0.0.0.0": "0.0.0.0:30000", "localhost": "localhost:30000", "::1": "[::1]:30000", "": "[::]:30000"} {
+		o := serveOptions{host: host}
+		if got := o.where(all); got != want {
+			t.Errorf("--host %q: %s, want %s", host, got, want)
+		}
+	}
+}
+
+// Processes whose cores would disagree refuse each other, and tell in what.
+func TestServeComparesSettings(t *testing.T) {
+	for _, args := range [][]string{{"--kv-tokens", "16000"}, {"--seed", "7"}} {
+		a, b := freeAddress(t), freeAddress(t)
+		one := launch(t, "--processes", a+","+b, "--own", a)
+		other := launch(t, append([]string{"--processes", a + "," + b, "--own", b}, args...)...)
+		for _, s := range []*server{one, other} {
+			code, flag := s.end(syscall.Signal(0)), strings.TrimPrefix(args[0], "--")
+			if said := s.said.String(); code != exitUsage || !strings.Contains(said, "settings: "+flag+" ") || strings.Contains(said, "subserver: subserver") || strings.Contains(said, "rule") {
+				t.Errorf("%v: exit code %d: %s", args, code, said)
+			}
+		}
+	}
+}
