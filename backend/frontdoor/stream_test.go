@@ -159,6 +159,23 @@ func TestStreamS1ToS14(t *testing.T) {
 	}
 }
 
+// Clients put up with comments, CRLF and data without a space, but nobody may
+// count on it.
+func TestStreamS13IsPlain(t *testing.T) {
+	s := open(t, Options{})
+	for _, path := range []string{chatPath, textPath, generatePath} {
+		r := s.post(path, order{Say: "a\r\nb\n\nc: d", Chunk: 2}.body(path, `"stream":true`))
+		if strings.Contains(r.body, "\r") || !strings.HasSuffix(r.body, "\n\n") {
+			t.Errorf("%s: %q", path, r.body)
+		}
+		for event := range strings.SplitSeq(strings.TrimSuffix(r.body, "\n\n"), "\n\n") {
+			if data, ok := strings.CutPrefix(event, "data: "); !ok || strings.Contains(data, "\n") {
+				t.Errorf("%s: an event is not one line of data: %q", path, event)
+			}
+		}
+	}
+}
+
 func TestStreamS6UsageOnlyIfAskedFor(t *testing.T) {
 	s := open(t, Options{})
 	o := order{Say: "abc"}
