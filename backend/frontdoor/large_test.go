@@ -29,7 +29,9 @@ func TestLargeTextsAreNotEncoded(t *testing.T) {
 		r := s.post(c.path, c.body)
 		runtime.ReadMemStats(&after)
 		refused(t, r, 400, "at least")
-		if grown := (after.TotalAlloc - before.TotalAlloc) / uint64(len(c.body)); grown > 20 {
+		// Reading and rendering a chat takes 22 times the body, counting what was
+		// freed on the way; encoding it would take another 50 and more.
+		if grown := (after.TotalAlloc - before.TotalAlloc) / uint64(len(c.body)); grown > 40 {
 			t.Errorf("%s: took %d times the body", c.path, grown)
 		}
 	}
