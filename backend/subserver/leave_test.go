@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,11 +51,16 @@ func TestPeersAreAwaited(t *testing.T) {
 func TestAStartTellsWhoIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := new(network)
+		var mu sync.Mutex
 		var said [3][]string
 		var options []TCPOptions
 		for i, own := range abc {
 			o := n.options(own)
-			o.Missing = func(who string) { said[i] = append(said[i], who) }
+			o.Missing = func(who string) {
+				mu.Lock()
+				defer mu.Unlock()
+				said[i] = append(said[i], who)
+			}
 			options = append(options, o)
 		}
 		ends, errs := n.startAll(t, 1500*time.Millisecond, options...)
@@ -62,6 +68,8 @@ func TestAStartTellsWhoIsMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 		// a has waited for 3 s, by then for c alone; b and c for less than 2 s.
+		mu.Lock()
+		defer mu.Unlock()
 		want := []string{"the process of c at c:1"}
 		if !slices.Equal(said[0], want) || len(said[1])+len(said[2]) > 0 {
 			t.Errorf("said %q, want %q by the first and nothing else", said, want)
