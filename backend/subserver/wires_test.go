@@ -96,7 +96,10 @@ func (w *wires) cut(model int, err error) {
 		if m != model {
 			e.into[model].close()
 			w.ends[model].into[m].close()
-			time.AfterFunc(time.Duration(m)*70*time.Millisecond, func() { e.lost(model, err) })
+			go func() {
+				time.Sleep(time.Duration(m) * 70 * time.Millisecond)
+				e.lost(model, err)
+			}()
 		}
 	}
 }
