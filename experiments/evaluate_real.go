@@ -159,12 +159,7 @@ func (s *setup) cpuModels(ctx context.Context, config *measure.Config) error {
 		if err != nil {
 			return err
 		}
-		perToken := engines.KVBytesPerToken(w.Config)
-		kv := kvTokens(m, room, perToken)
-		if bytes := int64(kv) * perToken; bytes > engines.MemoryBytes() {
-			return fmt.Errorf("models.%s: %d tokens of KV take %.1f GB, and this machine has %.1f: lower cpu.kv_tokens",
-				m.Name, kv, float64(bytes)/1e9, float64(engines.MemoryBytes())/1e9)
-		}
+		kv := kvTokens(m, room, engines.KVBytesPerToken(w.Config))
 		e, err := w.CPU(engines.Options{Name: m.Name, Threads: m.CPU.Threads, KVTokens: kv, BlockTokens: m.BlockTokens})
 		if err != nil {
 			return fmt.Errorf("models.%s: %w", m.Name, err)
