@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // A template is a stranger's program, and the engine bounds neither its time nor
@@ -187,8 +189,9 @@ func writeTag(out *strings.Builder, tag, word string, text int) error {
 	return nil
 }
 
-// codeToken takes one token of a tag's code. What it does not take the engine
-// skips, which would hide a filter's name behind its bar.
+// codeToken takes one token of a tag's code. What it does not take is refused, as
+// Jinja does; the engine skips it, which would hide a filter's name behind its
+// bar, or takes it for a name.
 var codeToken = regexp.MustCompile(`^(?:\s+|"(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?|[0-9]+(?:\.[0-9]+(?:[eE][+-]?[0-9]*)?)?|[A-Za-z_][A-Za-z0-9_]*|\*\*|//|==|!=|<=|>=|[,.:()\[\]{}|~+\-*/%<>=])`)
 
 // tamer changes the code of one tag, token by token.
@@ -205,8 +208,12 @@ func tameCode(code string) (string, error) {
 	for at := 0; at < len(code); {
 		n := len(codeToken.FindString(quoted[at:]))
 		if n == 0 {
+			r, size := utf8.DecodeRuneInString(code[at:])
+			if !unicode.IsSpace(r) {
+				return "", fmt.Errorf("the character %q has no meaning outside quotes", r)
+			}
 			t.out = append(t.out, " ")
-			at++
+			at += size
 			continue
 		}
 		token := code[at : at+n]
