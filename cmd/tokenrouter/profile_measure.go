@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -73,21 +72,6 @@ that model's colocation_factor.`,
 	completeModels(cmd, "model", "beside")
 	return cmd
 }
-
-// completeModels offers models that need no folder, and folders.
-func completeModels(cmd *cobra.Command, flags ...string) {
-	for _, flag := range flags {
-		err := cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return engines.Names(), cobra.ShellCompDirectiveDefault
-		})
-		if err != nil {
-			panic("tokenrouter: " + err.Error())
-		}
-	}
-}
-
-// modelFlag says what models the flags of verbs take.
-const modelFlag = "`folder` with config.json and *.safetensors; random:NAME for made-up weights of a known shape; toy:qwen3 or toy:llama"
 
 // defaultContexts reach from chats to beyond the mean context of an experiment
 // that says nothing of lengths, 1124 tokens; not much beyond, since the pool
@@ -251,12 +235,4 @@ func (o *measureOptions) joint(cmd *cobra.Command, engine backend.Engine, g *pro
 	cmd.PrintErrln(text(o.model, own))
 	cmd.PrintErrln(text(o.beside, others))
 	return "Measured beside " + engines.ShortName(o.beside) + " on the same machine, its steps take " + fmt.Sprintf("%.3f", own.Factor) + " times as long.", nil
-}
-
-// interruptedOr tells an interrupt from what went wrong.
-func interruptedOr(cmd *cobra.Command, err error) error {
-	if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
-		return errInterrupted
-	}
-	return err
 }

@@ -67,10 +67,6 @@ this changes are run again and no others.`,
 	return cmd
 }
 
-func addSet(cmd *cobra.Command, set *[]string) {
-	cmd.Flags().StringArrayVar(set, "set", nil, "`path=value` to put over the file's, value as in TOML; may be repeated")
-}
-
 func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	if err := wantValues(cmd.Flags(), "on", "out", "log"); err != nil {
 		return &usageError{err}

@@ -37,29 +37,24 @@ type serveOptions struct {
 	apiKey string
 	name   []string
 
-	small, large  string
-	on            string
-	profiles      []string
-	algorithm     string
-	threshold     float64
-	share         float64
-	threads       int
-	context       int
-	kvTokens      int
-	maxRunning    int
-	chunkTokens   int
-	queueLimit    int
-	b             []int
-	rule          string
-	maxDelayMs    float64
-	maxLogprobs   int
-	seed          uint64
-	drainS        float64
-	log           string
-	processes     []string
-	own           string
-	onLost        string
-	thresholdFlag bool // it was given
+	pairOptions
+	on          string
+	profiles    []string
+	context     int
+	kvTokens    int
+	maxRunning  int
+	chunkTokens int
+	queueLimit  int
+	b           []int
+	rule        string
+	maxDelayMs  float64
+	maxLogprobs int
+	seed        uint64
+	drainS      float64
+	log         string
+	processes   []string
+	own         string
+	onLost      string
 }
 
 func newServe() *cobra.Command {
@@ -93,7 +88,6 @@ for --own and --port: clients ask the one of the small model.`,
 					return err
 				}
 			}
-			o.thresholdFlag = cmd.Flags().Changed("threshold")
 			return o.run(cmd)
 		},
 	}
@@ -107,14 +101,10 @@ func (o *serveOptions) flags(cmd *cobra.Command) {
 	f.IntVar(&o.port, "port", 30000, "port to listen at; 0 takes a free one")
 	f.StringVar(&o.apiKey, "api-key", "", "`key` that clients must show, but for health checks, /version and /metrics; the page asks for it")
 	f.StringSliceVar(&o.name, "served-model-name", []string{"tokenrouter"}, "names of the routed pair")
-	f.StringVar(&o.small, "small", "", "the model where texts begin: "+modelFlag)
-	f.StringVar(&o.large, "large", "", "the model that writes the tokens that are routed; what --small takes")
+	o.pairOptions.flags(cmd)
+	f.Lookup("threshold").Usage += "; requests may bring their own"
 	f.StringVar(&o.on, "on", serveOnCPU, "cpu, or paced: no model, only its times")
 	f.StringSliceVar(&o.profiles, "profiles", []string{"a100-80gb/sglang-0.5.10/qwen3-0.6b-tp1", "a100-80gb/sglang-0.5.10/qwen3-32b-tp2"}, "paced: step times of the two; none for steps that take no time")
-	f.StringVar(&o.algorithm, "algorithm", "confidence", "who decides: confidence, rstitch, me, fusion, matrix, never")
-	f.Float64Var(&o.threshold, "threshold", 0.5, "of the algorithm's signal; requests may bring their own")
-	f.Float64Var(&o.share, "share", 0.2, "matrix: of the small model's tokens that go to the large one")
-	f.IntVar(&o.threads, "threads", 0, "cores for each model (default: all, shared out)")
 	f.IntVar(&o.context, "context", 0, "tokens of a prompt and its answer (default: what the models were made for, at most 8192)")
 	f.IntVar(&o.kvTokens, "kv-tokens", 0, "tokens of KV memory of each model (default: for all that may run, within an eighth of the memory)")
 	f.IntVar(&o.maxRunning, "max-running", 64, "requests in a step of a model")
@@ -133,7 +123,6 @@ func (o *serveOptions) flags(cmd *cobra.Command) {
 	complete(cmd, "on-lost", lostExit, lostStay)
 	complete(cmd, "on", serveOnCPU, serveOnPaced)
 	complete(cmd, "rule", "delayed", "eager", "alternate", "lockstep")
-	complete(cmd, "algorithm", "confidence", "rstitch", "me", "fusion", "matrix", "never")
 }
 
 // readFlags sets the flags that a file names and the command line does not.
@@ -174,10 +163,10 @@ func readFlags(cmd *cobra.Command, file string) error {
 
 // check looks at what no other part does.
 func (o *serveOptions) check(f *pflag.FlagSet) error {
-	if err := wantValues(f, "small", "large", "log"); err != nil {
+	if err := wantValues(f, "log"); err != nil {
 		return err
 	}
-	if err := checkRouting(f, o.algorithm, o.small != "" && o.large == ""); err != nil {
+	if err := o.pairOptions.check(f); err != nil {
 		return err
 	}
 	switch {

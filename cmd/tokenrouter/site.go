@@ -75,16 +75,7 @@ func (o *serveOptions) open(ctx context.Context, cmd *cobra.Command) (s *site, e
 	if s.log, err = createLog(o.log); err != nil {
 		return s, err
 	}
-	if o.small == "" && o.large == "" {
-		o.small, o.large = toySmall, toyLarge
-	}
-	if o.small == "" {
-		return s, &usageError{errors.New("--large needs --small, where texts begin")}
-	}
-	for _, m := range []struct{ role, name string }{{"small", o.small}, {"large", o.large}} {
-		if m.name == "" {
-			continue
-		}
+	for _, m := range o.models() {
 		c, err := engines.Config(m.name)
 		if err != nil {
 			return s, &usageError{fmt.Errorf("--%s: %w", m.role, err)}
@@ -199,7 +190,7 @@ func (o *serveOptions) place(s *site) error {
 
 // system lays out what is not about a single model.
 func (o *serveOptions) system(cmd *cobra.Command, s *site) (c subserver.Config, err error) {
-	c.Algorithm, c.Params, err = routing(o.algorithm, len(s.models), o.share, o.threshold, o.thresholdFlag)
+	c.Algorithm, c.Params, err = o.routing()
 	if err != nil {
 		return c, err
 	}

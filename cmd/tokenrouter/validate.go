@@ -84,14 +84,6 @@ Nothing else should run meanwhile. Without a name it takes the experiment
 	return cmd
 }
 
-// complete offers the values of a flag.
-func complete(cmd *cobra.Command, flag string, values ...string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		panic("tokenrouter: " + err.Error())
-	}
-}
-
 func (o *validateOptions) run(cmd *cobra.Command, name string) error {
 	for _, flag := range []struct {
 		name  string
