@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -103,4 +104,10 @@ func completeExperiment(_ *cobra.Command, args []string, _ string) ([]cobra.Comp
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return experiments.Names(), cobra.ShellCompDirectiveDefault
+}
+
+// seconds is a time that a flag gives. More than a Duration holds is a century.
+func seconds(s float64) time.Duration {
+	const century = 100 * 365 * 24 * 3600
+	return time.Duration(min(s, century) * float64(time.Second))
 }

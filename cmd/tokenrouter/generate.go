@@ -75,9 +75,12 @@ func promptText(in io.Reader, args []string) (string, error) {
 		return args[0], nil
 	}
 	const most = 64 << 20
-	text, err := io.ReadAll(io.LimitReader(in, most))
-	if err != nil {
+	text, err := io.ReadAll(io.LimitReader(in, most+1))
+	switch {
+	case err != nil:
 		return "", fmt.Errorf("read the prompt: %w", err)
+	case len(text) > most:
+		return "", &usageError{fmt.Errorf("the prompt has more than %d bytes, beyond the context of any model", most)}
 	}
 	return strings.TrimSuffix(string(text), "\n"), nil // which echo and editors add
 }

@@ -165,7 +165,10 @@ func writeProfile(stdout io.Writer, path string, p *steptime.Profile) error {
 		return err
 	}
 	_, err = f.Write(text.Bytes())
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path)) // half a profile is worse than none
+	}
+	return nil
 }
 
 // replaceProfile writes a profile over whatever the file holds.

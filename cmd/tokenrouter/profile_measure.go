@@ -83,7 +83,7 @@ func (o *measureOptions) grid() profiling.Grid {
 	const requests, rows, context = 16, 64, 512
 	g := profiling.DefaultGrid(requests, rows, context)
 	g.Contexts = slices.Clone(defaultContexts)
-	g.Repeats, g.Budget = o.repeats, time.Duration(o.budgetS*float64(time.Second))
+	g.Repeats, g.Budget = o.repeats, seconds(o.budgetS)
 	for _, axis := range []struct {
 		given []int
 		into  *[]int
@@ -221,7 +221,7 @@ func (o *measureOptions) joint(cmd *cobra.Command, engine backend.Engine, g *pro
 	}
 	defer other.Close()
 	const rounds, longest = 7, 500 * time.Millisecond
-	turn := min(longest, time.Duration(o.budgetS*float64(time.Second))/(4*rounds))
+	turn := min(longest, seconds(o.budgetS)/(4*rounds))
 	half := g.Requests[len(g.Requests)/2]
 	at := profiling.Point{Requests: half, Rows: half, Context: g.Contexts[len(g.Contexts)/2]}
 	own, others, err := profiling.Joint(cmd.Context(), profiling.Part{Engine: engine, Step: at}, profiling.Part{Engine: other, Step: at}, rounds, turn)

@@ -16,12 +16,7 @@ import (
 
 	"github.com/tokenrouter/tokenrouter/backend/frontdoor"
 	"github.com/tokenrouter/tokenrouter/backend/serving"
-)
-
-// Where serve runs its models.
-const (
-	serveOnCPU   = "cpu"
-	serveOnPaced = "paced"
+	"github.com/tokenrouter/tokenrouter/experiments"
 )
 
 // What a process does when one of the models is lost.
@@ -103,7 +98,7 @@ func (o *serveOptions) flags(cmd *cobra.Command) {
 	f.StringSliceVar(&o.name, "served-model-name", []string{"tokenrouter"}, "names of the routed pair")
 	o.pairOptions.flags(cmd)
 	f.Lookup("threshold").Usage += "; requests may bring their own"
-	f.StringVar(&o.on, "on", serveOnCPU, "cpu, or paced: no model, only its times")
+	f.StringVar(&o.on, "on", experiments.OnCPU, "cpu, or paced: no model, only its times")
 	f.StringSliceVar(&o.profiles, "profiles", []string{"a100-80gb/sglang-0.5.10/qwen3-0.6b-tp1", "a100-80gb/sglang-0.5.10/qwen3-32b-tp2"}, "paced: step times of the two; none for steps that take no time")
 	f.IntVar(&o.context, "context", 0, "tokens of a prompt and its answer (default: what the models were made for, at most 8192)")
 	f.IntVar(&o.kvTokens, "kv-tokens", 0, "tokens of KV memory of each model (default: for all that may run, within an eighth of the memory)")
@@ -121,7 +116,7 @@ func (o *serveOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.own, "own", "", "which of the processes this one is")
 	f.StringVar(&o.onLost, "on-lost", lostExit, "when a model or its process is lost: exit, once open requests have ended, with code 1; or stay")
 	complete(cmd, "on-lost", lostExit, lostStay)
-	complete(cmd, "on", serveOnCPU, serveOnPaced)
+	complete(cmd, "on", experiments.OnCPU, experiments.OnPaced)
 	complete(cmd, "rule", "delayed", "eager", "alternate", "lockstep")
 }
 
@@ -152,6 +147,9 @@ func readFlags(cmd *cobra.Command, file string) error {
 		if !ok {
 			list = []any{keys[name]}
 		}
+		if len(list) == 0 {
+			return &usageError{fmt.Errorf("%s: %s is an empty list\n  fix: give it a value, or leave it out", file, name)}
+		}
 		for _, value := range list { // a list's first value takes the place of the default
 			if err := cmd.Flags().Set(name, fmt.Sprint(value)); err != nil {
 				return &usageError{fmt.Errorf("%s: %w", file, plainFlagError(err))}
@@ -170,9 +168,9 @@ func (o *serveOptions) check(f *pflag.FlagSet) error {
 		return err
 	}
 	switch {
-	case f.Changed("profiles") && o.on == serveOnCPU:
+	case f.Changed("profiles") && o.on == experiments.OnCPU:
 		return errors.New("--profiles has no meaning on cpu, where steps take as long as they take\n  fix: add --on paced, or leave it out")
-	case o.on != serveOnCPU && o.on != serveOnPaced:
+	case o.on != experiments.OnCPU && o.on != experiments.OnPaced:
 		return fmt.Errorf("--on must be cpu or paced, got %q", o.on)
 	case o.port < 0 || o.port > 65535:
 		return fmt.Errorf("--port must be 0 to 65535, got %d", o.port)

@@ -162,7 +162,7 @@ func TestServeReadsAFile(t *testing.T) {
 	if _, text := s.get("/server_info"); !strings.Contains(text, `"threshold":0.25`) || !strings.Contains(text, `"b":[1,2]`) || !strings.Contains(text, `"small":"toy:llama"`) {
 		t.Errorf("the file is not obeyed: %s", text)
 	}
-	for wrong, says := range map[string]string{"smal = \"x\"": "smal", "b = \"x\"": "b", "threshold =": "serve.toml:1", "port = 99999": "port", "port = [1, 2]": "port is one value"} {
+	for wrong, says := range map[string]string{"smal = \"x\"": "smal", "b = \"x\"": "b", "threshold =": "serve.toml:1", "port = 99999": "port", "port = [1, 2]": "port is one value", "b = []": "b is an empty list"} {
 		if err := os.WriteFile(file, []byte(wrong), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/tokenrouter/tokenrouter/backend/serving"
 	"github.com/tokenrouter/tokenrouter/backend/subserver"
 	"github.com/tokenrouter/tokenrouter/backend/tokenizer"
+	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/experiments/engines"
 	"github.com/tokenrouter/tokenrouter/internal/modelconfig"
 	"github.com/tokenrouter/tokenrouter/internal/steptime"
@@ -120,7 +121,7 @@ func (o *serveOptions) open(ctx context.Context, cmd *cobra.Command) (s *site, e
 // nameByProfile calls models of which only the times are there by these, where
 // nobody said what they are.
 func (o *serveOptions) nameByProfile(s *site) {
-	if o.on != serveOnPaced || o.small != toySmall || o.large != toyLarge {
+	if o.on != experiments.OnPaced || o.small != toySmall || o.large != toyLarge {
 		return
 	}
 	for i := range s.models {
@@ -172,14 +173,14 @@ func (o *serveOptions) place(s *site) error {
 	}
 	for i := range s.models {
 		m := &s.models[i]
-		if o.context > m.config.MaxPositions && o.on == serveOnCPU {
+		if o.context > m.config.MaxPositions && o.on == experiments.OnCPU {
 			return fmt.Errorf("--context is %d, and %s was made for %d tokens", o.context, m.shown, m.config.MaxPositions)
 		}
 		m.kv = o.kvTokens
 		if m.kv == 0 {
 			room := int(engines.MemoryBytes() / 8 / engines.KVBytesPerToken(m.config))
 			m.kv = max(min(o.maxRunning*o.context, room), o.context)
-			if o.on == serveOnPaced {
+			if o.on == experiments.OnPaced {
 				m.kv = min(o.maxRunning*o.context, mostKVTokens)
 			}
 		}
@@ -252,7 +253,7 @@ func (o *serveOptions) settingsOf(p *algorithms.Params) []any {
 
 // engines makes those of this process.
 func (o *serveOptions) engines(ctx context.Context, s *site) error {
-	if o.on == serveOnCPU {
+	if o.on == experiments.OnCPU {
 		if err := s.fits(); err != nil {
 			return &usageError{err}
 		}
@@ -275,7 +276,7 @@ func (o *serveOptions) engines(ctx context.Context, s *site) error {
 		}
 		var made backend.Engine
 		var err error
-		if o.on == serveOnPaced {
+		if o.on == experiments.OnPaced {
 			made, err = o.pacedEngine(m, i)
 		} else if m.weights, err = engines.Open(ctx, m.name); err == nil {
 			open = append(open, m.weights)
