@@ -66,7 +66,7 @@ func TestBenchRoutesAsServe(t *testing.T) {
 	mix := workload.Single(workload.Lengths{Prompt: workload.Fixed(30), Output: workload.Fixed(output)})
 	got := &outputs{Target: d, tokens: map[int][]algorithms.Token{}}
 	r, err := loadtest.Run(t.Context(), &loadtest.Config{Target: got, Models: 2, Patience: time.Minute,
-		Load: loadtest.Load{Users: 2, Requests: requests, Mix: mix, Seed: 1}}, nil)
+		Load: workload.Load{Kind: workload.Closed, Users: 2, Limit: requests, Mix: mix, Seed: 1}}, nil)
 	if err != nil || r.Good != requests || r.TokenShare[1] == 0 || r.TokenShare[1] == 1 {
 		t.Fatalf("%v: %d ended well, share of large tokens %v, %+v", err, r.Good, r.TokenShare, r.Failures)
 	}

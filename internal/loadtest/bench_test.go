@@ -44,7 +44,7 @@ func BenchmarkClient(b *testing.B) {
 	for b.Loop() {
 		measured = perS(4*users, func() int64 {
 			r, err := Run(b.Context(), &Config{Target: client, Models: 1, Patience: time.Minute,
-				Load: Load{Users: users, Requests: 4 * users, Mix: mixOf(100, tokens), Seed: 1}}, nil)
+				Load: workload.Load{Kind: workload.Closed, Users: users, Limit: 4 * users, Mix: mixOf(100, tokens), Seed: 1}}, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func BenchmarkDispatcher(b *testing.B) {
 	for b.Loop() {
 		start := time.Now()
 		r, err := Run(b.Context(), &Config{Target: d, Models: 2, Patience: time.Minute,
-			Load: Load{Users: users, Requests: 4 * users, Mix: mixOf(prompt, tokens), Seed: 1}}, nil)
+			Load: workload.Load{Kind: workload.Closed, Users: users, Limit: 4 * users, Mix: mixOf(prompt, tokens), Seed: 1}}, nil)
 		if err != nil || r.Good != 4*users {
 			b.Fatal(err, r.Failures)
 		}
