@@ -270,13 +270,16 @@ func TestProbeFails(t *testing.T) {
 	}
 }
 
+// oddName is one that Go would quote in other ways than JSON.
+const oddName = "a \"b\"\a\U000E0001"
+
 // What is asked is what servers take: exact lengths, ids in the vocabulary.
 func TestBodies(t *testing.T) {
 	mix := mixOf(50, 9)
 	mix.Prefix.Share, mix.Prefix.Distinct, mix.Prefix.Tokens = 1, 1, 20
 	q, other := mix.Request(0, 1), mix.Request(1, 1)
 	get := func(c *Client) (a, b asked) {
-		c.Model, c.Vocab = `a "b"`, 1500
+		c.Model, c.Vocab = oddName, 1500
 		for i, body := range [][]byte{c.body(&q), c.body(&other)} {
 			if err := json.Unmarshal(body, []*asked{&a, &b}[i]); err != nil {
 				t.Fatalf("%v: %s", err, body)
@@ -289,7 +292,7 @@ func TestBodies(t *testing.T) {
 	if len(x) != 50 || !slices.Equal(x[:20], y[:20]) || slices.Equal(x, y) || slices.Min(x) < 750 || slices.Max(x) >= 1500 {
 		t.Errorf("ids %v and %v", x, y)
 	}
-	if a.Model != `a "b"` || a.MaxTokens != 9 || a.MinTokens != 9 || !a.IgnoreEOS || !a.TokenIDs || !a.Stream || !a.Options.Usage || !a.Options.Running || *a.Seed == *b.Seed {
+	if a.Model != oddName || a.MaxTokens != 9 || a.MinTokens != 9 || !a.IgnoreEOS || !a.TokenIDs || !a.Stream || !a.Options.Usage || !a.Options.Running || *a.Seed == *b.Seed {
 		t.Errorf("%+v", a)
 	}
 	if a, _ := get(&Client{TokenIDs: true}); a.Options.Running {

@@ -227,7 +227,7 @@ func (s *single) around(c *call) (head, tail []byte) {
 		}
 		return []byte(`{"input_ids":[`), append(tail, '}')
 	}
-	head = append(strconv.AppendQuote([]byte(`{"model":`), s.Model), `,"prompt":[`...)
+	head = append(appendString([]byte(`{"model":`), s.Model), `,"prompt":[`...)
 	tail = appendTemperature([]byte(`],"max_tokens":1,"min_tokens":1,"ignore_eos":true`), s.Temperature)
 	tail = strconv.AppendUint(append(tail, `,"seed":`...), c.seed, 10)
 	switch {
