@@ -150,6 +150,7 @@ func (s *site) start(ctx context.Context, config subserver.Config) error {
 		}
 		return nil
 	case <-ctx.Done():
+		s.models = nil // what starts after all still uses their engines, until the process ends
 		return ctx.Err()
 	}
 }

@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -66,7 +65,7 @@ func throwAway(b *testing.B, c *Client, users, turns int, eventBytes int64) int6
 	for range users {
 		streams.Go(func() {
 			for range turns {
-				resp, err := c.post(b.Context(), apiPaths[c.API], int64(len(body)), bytes.NewReader(body))
+				resp, err := c.post(b.Context(), apiPaths[c.API], body)
 				if err != nil {
 					b.Error(err)
 					return
@@ -108,7 +107,7 @@ func BenchmarkDispatcher(b *testing.B) {
 	for range users {
 		posts.Go(func() {
 			for range 4 * tokens {
-				if resp, err := s.post(b.Context(), apiPaths[s.API], int64(len(bare)), bytes.NewReader(bare)); err == nil {
+				if resp, err := s.post(b.Context(), apiPaths[s.API], bare); err == nil {
 					_, _ = io.Copy(io.Discard, resp.Body)
 					resp.Body.Close()
 				}

@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -200,10 +199,7 @@ func (s *single) probe(ctx context.Context) error {
 // ask gets one token.
 func (s *single) ask(ctx context.Context, c *call) (reply, error) {
 	head, tail := s.around(c)
-	// In one piece, for one write. A connection may read it after this returns, so
-	// it is not used again.
-	body := slices.Concat(head, c.ids, tail)
-	resp, err := s.post(ctx, apiPaths[s.API], int64(len(body)), bytes.NewReader(body))
+	resp, err := s.post(ctx, apiPaths[s.API], slices.Concat(head, c.ids, tail)) // in one piece, for one write
 	if err != nil {
 		return reply{}, err
 	}
