@@ -40,8 +40,8 @@ func (o *generateOptions) check(f *pflag.FlagSet) error {
 		return err
 	}
 	switch {
-	case o.maxTokens < 1:
-		return fmt.Errorf("--max-tokens must be at least 1, got %d", o.maxTokens)
+	case o.maxTokens < 1 || o.maxTokens > mostContext:
+		return fmt.Errorf("--max-tokens must be 1 to %d, got %d", mostContext, o.maxTokens)
 	case o.threads < 0:
 		return fmt.Errorf("--threads must be at least 0, got %d", o.threads)
 	case o.sampling.MinTokens > o.maxTokens:
