@@ -53,7 +53,7 @@ func (o *generateOptions) check(f *pflag.FlagSet) error {
 	if err := o.sampling.Validate(math.MaxInt32); errors.As(err, &wrong) {
 		return fmt.Errorf("--%s %s", strings.ReplaceAll(wrong.Field, "_", "-"), wrong.Problem)
 	}
-	// Sampling has 0 for what nobody gave; who writes it has another mind.
+	// To Sampling 0 means "not given", to whoever writes it something else.
 	for _, flag := range []struct {
 		name  string
 		value float64
