@@ -56,7 +56,7 @@ func submit(t *testing.T, sys *System, r *Request) *Stream {
 	return s
 }
 
-// empty reports what is left in any model.
+// wantEmpty reports what is left in any model.
 func wantEmpty(t *testing.T, sys *System) {
 	t.Helper()
 	synctest.Wait()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,16 +23,7 @@ func (p plan) dispatch(t *testing.T, cost DispatchCost) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := make([]outcome, p.requests)
-		var users sync.WaitGroup
-		for u := range p.concurrency {
-			users.Go(func() {
-				for i := u; i < p.requests; i += p.concurrency {
-					out[i] = p.askOne(t, func(int) submitter { return d }, i)
-				}
-			})
-		}
-		users.Wait()
+		out := p.ask(t, func(int) submitter { return d })
 		time.Sleep(time.Minute) // steps with submissions that were broken off
 		synctest.Wait()
 		for m, st := range d.Stats() {
@@ -49,9 +39,7 @@ func (p plan) dispatch(t *testing.T, cost DispatchCost) {
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
-		for i, o := range out {
-			p.judgeOne(t, cfg.Algorithm, p.request(i), &o)
-		}
+		p.judge(t, cfg.Algorithm, out)
 	})
 }
 
