@@ -370,7 +370,7 @@ func TestFlush(t *testing.T) {
 // A client may be gone before its request has come in.
 func TestCancelComesFirst(t *testing.T) {
 	small().with(t, nil, func(t *testing.T, sys *System) {
-		r := sys.ready(long(1, 1000000))
+		r := sys.ownCopy(long(1, 1000000))
 		home := sys.subs[0]
 		s, err := sys.door.enter(r, 2, func(id scheduler.RequestID) { home.clients.put(clientWord{kind: canceled, id: id}) })
 		if err != nil {

@@ -230,10 +230,7 @@ func (s *subserver) onArrived(w *word) {
 		s.say(clientWord{kind: over, id: r.ID, reason: scheduler.ReasonAbort, cause: ErrFailed, detail: s.broken.Error()})
 		return
 	}
-	route, err := s.sys.route(&r.Routing)
-	if err != nil {
-		panic("subserver: a request that was checked cannot be routed: " + err.Error())
-	}
+	route := s.sys.cfg.checkedRoute(&r.Routing)
 	s.known[r.ID] = &known{home: s.model, sampling: &r.Sampling, logprobs: r.Logprobs, routing: r.Routing, route: route, counted: r.counted, sentTo: -1}
 	s.stepEvent(&w.event)
 }

@@ -16,9 +16,6 @@ import (
 func (p plan) dispatch(t *testing.T, cost DispatchCost) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := p.config(t)
-		if p.stops {
-			cfg.NewDetokenizer = newFakeDetok
-		}
 		d, err := StartDispatcher(cfg, cost)
 		if err != nil {
 			t.Fatal(err)
@@ -149,6 +146,7 @@ func TestDispatcherRefuses(t *testing.T) {
 		for want, spoil := range map[string]func(r *Request){
 			"Home is model 2": func(r *Request) { r.Home = 2 },
 			"Stop needs":      func(r *Request) { r.Stop = []string{"x"} },
+			"Routing changes": func(r *Request) { r.Routing.Threshold = half() },
 			"MaxTokens is 0":  func(r *Request) { r.MaxTokens = 0 },
 		} {
 			r := long(1, 3)

@@ -39,6 +39,7 @@ type plan struct {
 	firstID     int     // ids begin after it
 	seed        uint64
 	stops       bool           // requests have stop strings
+	ownDetok    bool           // and bring what makes text of their tokens
 	quiet       bool           // visits bring their tokens home at the end
 	tally       map[string]int // of all plans; nil: nobody counts
 	twice       bool           // every request comes twice: the second finds a warm cache
@@ -110,6 +111,9 @@ func (p plan) request(i int) *Request {
 	if p.stops {
 		r.Stop = [][]string{nil, {"cab"}, {"bb", "世"}, {"ca", "é"}}[rng.IntN(4)]
 		r.ShowStop, r.Sampling.MinTokens = rng.IntN(2) == 0, rng.IntN(3)
+	}
+	if p.ownDetok {
+		r.Detokenizer = newFakeDetok()
 	}
 	if p.homes {
 		r.Home = rng.IntN(p.params.Models)

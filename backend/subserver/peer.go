@@ -230,7 +230,7 @@ func (s *subserver) onVisit(p *Parcel) {
 	if k == nil {
 		k = &known{home: req.Home, sampling: p.Sampling, logprobs: p.Logprobs, routing: p.Routing, counted: req.Prompt, sentTo: -1}
 	}
-	route, err := s.sys.route(&k.routing)
+	route, err := s.sys.cfg.route(&k.routing)
 	if err != nil { // of a process that was not built like this one
 		k.hops = req.Hops
 		s.failVisit(req.ID, k, err.Error())

@@ -110,7 +110,7 @@ func (s *System) Submit(ctx context.Context, r *Request) (*Stream, error) {
 	if err := s.checkRequest(r); err != nil {
 		return nil, err
 	}
-	own := s.ready(r)
+	own := s.ownCopy(r)
 	home := s.subs[r.Home]
 	stream, err := s.door.enter(own, len(s.subs), func(id scheduler.RequestID) {
 		home.clients.put(clientWord{kind: canceled, id: id})
