@@ -97,9 +97,7 @@ func (s *subserver) carryOut(out []scheduler.Message) {
 		case scheduler.Finish, scheduler.Refuse:
 			s.finish(msg)
 		case scheduler.Release:
-			if !s.lost[msg.To] {
-				s.ship(&Parcel{To: msg.To, Event: scheduler.Event{Kind: scheduler.Released, Request: msg.Request}})
-			}
+			s.tell(msg.To, scheduler.Event{Kind: scheduler.Released, Request: msg.Request})
 		case scheduler.WakeAt:
 			s.wakeAt(msg.AtNs)
 		case scheduler.State:
@@ -116,9 +114,16 @@ func (s *subserver) carryOut(out []scheduler.Message) {
 
 func (s *subserver) tellPeers(ev scheduler.Event) {
 	for m := range s.sys.subs {
-		if m != s.model && !s.lost[m] {
-			s.ship(&Parcel{To: m, Event: ev})
+		if m != s.model {
+			s.tell(m, ev)
 		}
+	}
+}
+
+// tell sends a peer an event, unless it is lost.
+func (s *subserver) tell(model int, ev scheduler.Event) {
+	if !s.lost[model] {
+		s.ship(&Parcel{To: model, Event: ev})
 	}
 }
 
