@@ -73,8 +73,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	epoch := time.Now().Add(-time.Duration(system.NowNs()))
 	for _, e := range c.engines {
-		e.epoch = time.Now().Add(-time.Duration(system.NowNs()))
+		e.epoch = epoch
 	}
 	d := &driver{cfg: &cfg, system: system, collector: c}
 	err = d.drive(ctx)
@@ -172,17 +173,11 @@ func (d *driver) stream(ctx context.Context) {
 
 // pause waits; false if ctx ended first.
 func pause(ctx context.Context, wait time.Duration) bool {
-	if wait <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
-		return true
+	case <-time.After(wait):
 	case <-ctx.Done():
-		return false
 	}
+	return ctx.Err() == nil
 }
 
 // one sends a request and reads its answer to the end. It reports whether the

@@ -146,17 +146,11 @@ func (r *run) await(ctx context.Context, atNs int64) bool {
 
 // pause waits; false if ctx ended first.
 func pause(ctx context.Context, wait time.Duration) bool {
-	if wait <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
-		return true
+	case <-time.After(wait):
 	case <-ctx.Done():
-		return false
 	}
+	return ctx.Err() == nil
 }
 
 // one sends a request and waits for its end; false if it failed.
