@@ -29,6 +29,7 @@ type order struct {
 	Chunk  int     // tokens that come at once; 0 stands for 1
 	Fail   int     // if above 0: so many tokens, and then an engine fails
 	Refuse string  // full: the queue is; long: the prompt is
+	Lost   int     // times that its KV is taken away
 	Hold   int     // if above 0: so many tokens, then wait for release
 }
 
@@ -64,7 +65,7 @@ func (s *stage) Submit(ctx context.Context, r *Request) (Stream, error) {
 		s.seeds, s.asked = nil, nil
 	}
 	s.mu.Unlock()
-	a := &act{stage: s, ctx: ctx, request: r, order: o, stops: tokenizer.NewStopMatcher(r.Stop, r.ShowStop)}
+	a := &act{stage: s, ctx: ctx, request: r, order: o, end: End{Begun: time.Now(), Retracted: o.Lost}, stops: tokenizer.NewStopMatcher(r.Stop, r.ShowStop)}
 	context.AfterFunc(ctx, a.close)
 	return a, nil
 }
@@ -183,7 +184,7 @@ func (a *act) told(t Token) backend.Result {
 func (s *stage) Stats() []Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return []Stats{{Running: s.open, Ready: s.open, KVTotal: 1000, KVHeld: 10 * s.open, Here: true}, {KVTotal: 1000, Here: true}}
+	return []Stats{{Running: s.open, Ready: s.open, KVTotal: 1000, KVBlock: 20, KVHeld: 10 * s.open, Here: true}, {KVTotal: 1000, KVBlock: 20, Here: true}}
 }
 
 func (s *stage) Err() error {

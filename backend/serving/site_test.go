@@ -47,6 +47,9 @@ func (y *typist) Close() error { return nil }
 
 func (y *typist) Forward(step *backend.Step, results []backend.Result) error {
 	time.Sleep(y.plan.delay[y.model])
+	if y.plan.hold != nil {
+		<-y.plan.hold
+	}
 	if y.steps++; y.plan.fails[y.model] > 0 && y.steps >= y.plan.fails[y.model] {
 		return errTypist
 	}
@@ -97,6 +100,7 @@ type plan struct {
 	texts      []string
 	delay      [2]time.Duration // of a step
 	fails      [2]int           // step that fails, 0 for none
+	hold       chan struct{}    // steps wait until it is closed; nil: they do not
 	algorithm  string
 	threshold  float64
 	context    int
@@ -366,7 +370,7 @@ func (s *site) idle() {
 	for end := time.Now().Add(2 * time.Second); ; time.Sleep(time.Millisecond) {
 		busy := ""
 		for i, st := range s.service.Stats() {
-			if st.Running != 0 || st.Waiting != 0 || st.Pending != 0 || st.Away != 0 || st.KVHeld != 0 {
+			if st.Running != 0 || st.Waiting != 0 || st.Pending != 0 || st.Away != 0 || st.KVHeld != 0 || st.LostKV != 0 {
 				busy += fmt.Sprintf("%s has %+v; ", names[i], st)
 			}
 		}
