@@ -200,7 +200,7 @@ func TestPrometheusAnswersTheDashboard(t *testing.T) {
 	if program == "" {
 		t.Skip("TOKENROUTER_PROMETHEUS names no Prometheus")
 	}
-	s := &site{t: t, stage: &stage{release: make(chan struct{})}, door: New(Options{}), done: make(chan error, 1)}
+	s := closed(t, Options{})
 	h := onStage(s.stage)
 	h.Service = &busy{stage: s.stage}
 	s.door.Open(h)

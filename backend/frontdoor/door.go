@@ -21,7 +21,7 @@ type Options struct {
 	APIKey    string        // that clients must show; "" lets everybody in
 	BodyMax   int64         // bytes of a request; default 32 MiB
 	BodiesMax int64         // bytes of all requests that are being read, but see freeBytes; default 8 × BodyMax
-	BodyWait  time.Duration // until a request must be there; default 30 s
+	BodyWait  time.Duration // until a request must be there, its head no later than headerWait; default 30 s
 	WriteWait time.Duration // for a client to take what is written; default 60 s
 	OpenMax   int           // answers that may be open at once; default 8192
 }

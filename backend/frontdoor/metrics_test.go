@@ -273,7 +273,7 @@ func TestMetricsBuckets(t *testing.T) {
 
 // The KV pool is told of in blocks.
 func TestMetricsOfEngines(t *testing.T) {
-	s := &site{t: t, stage: &stage{release: make(chan struct{})}, door: New(Options{}), done: make(chan error, 1)}
+	s := closed(t, Options{})
 	h := onStage(s.stage)
 	h.Service = &busy{stage: s.stage}
 	s.door.Open(h)
