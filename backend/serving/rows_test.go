@@ -20,15 +20,9 @@ const ms = time.Millisecond
 // leave asks and goes away once the system works on it.
 func (s *site) leave(body string, works func() bool) {
 	s.t.Helper()
-	ctx, leave := context.WithCancel(s.t.Context())
-	gone := make(chan struct{})
-	go func() {
-		s.try(ctx, textPath, body)
-		close(gone)
-	}()
+	leave := s.stay(body)
 	s.until("the request is worked on", works)
 	leave()
-	<-gone
 }
 
 func (s *site) running() int {

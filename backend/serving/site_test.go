@@ -386,9 +386,15 @@ func (s *site) idle() {
 // metric sums the series of a family.
 func (s *site) metric(family string) (sum float64) {
 	s.t.Helper()
+	return s.labelled(family, "")
+}
+
+// labelled sums those with a label.
+func (s *site) labelled(family, with string) (sum float64) {
+	s.t.Helper()
 	_, text := s.get("/metrics")
 	for line := range strings.SplitSeq(text, "\n") {
-		if rest, ok := strings.CutPrefix(line, family+"{"); ok {
+		if rest, ok := strings.CutPrefix(line, family+"{"); ok && strings.Contains(rest, with) {
 			x, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
 			if err != nil {
 				s.t.Fatal(err)
