@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,6 +47,7 @@ func (y *typist) Info() backend.Info {
 func (y *typist) Close() error { return nil }
 
 func (y *typist) Forward(step *backend.Step, results []backend.Result) error {
+	defer y.plan.meet.enter()()
 	time.Sleep(y.plan.delay[y.model])
 	if y.plan.hold != nil {
 		<-y.plan.hold
@@ -60,6 +62,24 @@ func (y *typist) Forward(step *backend.Step, results []backend.Result) error {
 	}
 	return nil
 }
+
+// meeting sees whether both models were in a step at once.
+type meeting struct {
+	in  atomic.Int32
+	met atomic.Bool
+}
+
+func (m *meeting) enter() (leave func()) {
+	if m == nil {
+		return func() {}
+	}
+	if m.in.Add(1) == 2 {
+		m.met.Store(true)
+	}
+	return func() { m.in.Add(-1) }
+}
+
+func (m *meeting) both() bool { return m.met.Load() }
 
 func (y *typist) strike(q *backend.Sequence) backend.Result {
 	u := algorithms.Draw(q.Seed, q.Position(), algorithms.Purpose(100+y.model))
@@ -100,6 +120,7 @@ type plan struct {
 	texts      []string
 	delay      [2]time.Duration // of a step
 	fails      [2]int           // step that fails, 0 for none
+	meet       *meeting         // sees whether steps overlap; nil: nobody looks
 	hold       chan struct{}    // steps wait until it is closed; nil: they do not
 	algorithm  string
 	threshold  float64
