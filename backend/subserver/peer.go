@@ -144,6 +144,9 @@ func (s *subserver) carryOut(out []scheduler.Message) {
 			s.tellPeers(scheduler.Event{Kind: scheduler.LiveChanged, Live: msg.Delta})
 		case scheduler.Retract:
 			s.counted.Retracted++
+			if k := s.known[msg.Request]; k != nil {
+				k.retracts++
+			}
 		}
 	}
 }
@@ -215,7 +218,7 @@ func (s *subserver) emit(msg *scheduler.Message) {
 	k := s.known[msg.Request]
 	s.say(clientWord{kind: wrote, id: msg.Request, cached: k.cached, chunk: Chunk{
 		Start: msg.Start, Tokens: slices.Clone(msg.Tokens), Writer: msg.Writer, AtNs: s.nowNs,
-		Top: k.showTop(msg.Start, msg.Tokens)}})
+		BegunNs: k.begunNs, Retracted: k.retracts, Top: k.showTop(msg.Start, msg.Tokens)}})
 }
 
 func (s *subserver) say(w clientWord) { s.said = append(s.said, w) }
