@@ -18,7 +18,10 @@ const (
 	enterName     = meteredPrefix + "enter"
 	leaveName     = meteredPrefix + "leave"
 	lookName      = meteredPrefix + "look"
-	nearName      = meteredPrefix + "near"
+	copiedName    = meteredPrefix + "copied"
+	withinName    = meteredPrefix + "within"
+	writtenName   = meteredPrefix + "written"
+	itemsName     = meteredPrefix + "items"
 	passName      = meteredPrefix + "pass"
 	productName   = meteredPrefix + "product"
 	sliceName     = meteredPrefix + "slice"
@@ -36,10 +39,14 @@ const (
 
 // growing are the filters and methods whose results may be longer than all that
 // they are given, or that change what they are given. The meter has its own.
-var growing = map[string]string{"replace": "|.", "join": "|", "indent": "|", "format": ".", "append": ".", "insert": ".", "update": "."}
+var growing = map[string]string{"replace": "|.", "join": "|", "indent": "|", "format": ".", "append": ".", "insert": ".", "update": ".",
+	"split": ".", "list": "|", "fromjson": "|", "from_json": "|"}
 
 // cheap are the filters that take as long for any value.
 var cheap = []string{"default", "d", "safe", "first", "last", "length", "count", "abs"}
+
+// writing are the filters that make the text of any value.
+var writing = append([]string{"escape", "e", "unique"}, plainFilters...)
 
 // plainFilters make a text of a text, and no longer one.
 var plainFilters = []string{"upper", "lower", "trim", "title", "capitalize", "string"}
@@ -54,9 +61,9 @@ var constants = []string{"none", "None", "null", "true", "True", "false", "False
 type code struct {
 	text    string
 	name    string // of a plain variable
+	call    string // of a call, what it is itself
 	depth   int
 	literal bool // a text, number or constant
-	call    bool
 }
 
 // parser reads one tag. The first error ends it: from there on it sees the end of
@@ -135,19 +142,16 @@ func (p *parser) node(text string, parts ...code) code {
 }
 
 // look has the meter see all of a value before it is worked on.
-func look(e code) string {
-	if e.literal {
-		return e.text
-	}
-	return "(" + e.text + "|" + lookName + ")"
-}
+func look(e code) string { return passed(e, lookName) }
 
-// near has it see a text, and of others nothing within them.
-func near(e code) string {
+// written has it see a value whose text will be part of another.
+func written(e code) string { return passed(e, writtenName) }
+
+func passed(e code, filter string) string {
 	if e.literal {
 		return e.text
 	}
-	return "(" + e.text + "|" + nearName + ")"
+	return "(" + e.text + "|" + filter + ")"
 }
 
 func (p *parser) expression() code {
@@ -181,8 +185,11 @@ func writePlain(operator string, a, b code) string {
 }
 
 func writeLooked(operator string, a, b code) string {
-	if operator == "*" {
+	switch operator {
+	case "*":
 		return productName + "(" + a.text + ", " + b.text + ")"
+	case "~", "+":
+		return written(a) + " " + operator + " " + written(b)
 	}
 	return look(a) + " " + operator + " " + look(b)
 }
@@ -221,7 +228,7 @@ func (p *parser) comparison() code {
 				operator = "not in"
 			}
 			right = p.join()
-			text = left.text + " " + operator + " " + nearList(right)
+			text = left.text + " " + operator + " " + passed(right, withinName)
 		case operator == "is":
 			p.at++
 			left = p.test(left)
@@ -231,14 +238,6 @@ func (p *parser) comparison() code {
 		}
 		left = p.node("("+text+")", left, right)
 	}
-}
-
-// nearList is near for what something may be in. Of a list every item is looked at.
-func nearList(e code) string {
-	if e.literal {
-		return e.text
-	}
-	return "(" + e.text + "|" + nearName + "(true))"
 }
 
 func (p *parser) test(e code) code {
@@ -329,8 +328,9 @@ func (p *parser) attribute(e code) code {
 	if metered {
 		return p.node("("+e.text+"|"+meteredPrefix+name+"("+a.write(plain)+"))", parts...)
 	}
-	called := p.node(near(e)+"."+name+"("+a.write(look)+")", parts...)
-	called.call = true
+	called := p.node(e.text+"."+name+"("+a.write(look)+")", parts...)
+	called.call = called.text
+	called.text = passed(called, copiedName)
 	return called
 }
 
@@ -379,7 +379,7 @@ func (p *parser) called(e code) code {
 		}
 	}
 	called := p.node(e.text+"("+a.write(plain)+")", append([]code{e}, a.values...)...)
-	called.call = true
+	called.call = called.text
 	return called
 }
 
@@ -422,6 +422,8 @@ func (p *parser) filter(e code) code {
 		return write(look(e), name, look, "'truthy'") // the engine would panic
 	case (name == "select" || name == "reject") && len(a.values) == 0:
 		return write(look(e), name, look, "''")
+	case slices.Contains(writing, name):
+		return write(written(e), name, look)
 	}
 	return write(look(e), name, look)
 }

@@ -40,7 +40,7 @@ func (m *meter) numbers(args []jinja.Value, _ map[string]jinja.Value) (jinja.Val
 		}
 		items = append(items, jinja.NewInt(i))
 	}
-	return jinja.NewList(items), nil
+	return jinja.NewList(items), m.makeBytes(itemBytes * len(items))
 }
 
 func (m *meter) lookAll(values []jinja.Value) error {
@@ -56,7 +56,11 @@ func (m *meter) json(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.V
 	if err := m.lookAll(args); err != nil {
 		return jinja.Undefined(), err
 	}
-	return pythonJSON(m.longest, args, kwargs)
+	text, err := pythonJSON(m.longest, args, kwargs)
+	if err != nil {
+		return text, err
+	}
+	return text, m.fits(len(text.AsString()))
 }
 
 // runEngine runs one of the engine's own filters or methods on values that were
@@ -112,6 +116,10 @@ func (m *meter) texts(args []jinja.Value) ([]string, error) {
 func (m *meter) fits(n int) error {
 	if n < 0 || n > m.longest {
 		m.err = errLong
+		return m.err
+	}
+	if err := m.makeBytes(n); err != nil {
+		return err
 	}
 	return m.spend(0, n/64)
 }
@@ -260,6 +268,66 @@ func holds(v, part jinja.Value) bool {
 	return false
 }
 
+// list is the filter of that name. A text becomes a list of characters.
+func (m *meter) list(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	switch v := args[0]; {
+	case v.IsList():
+		return v, m.err
+	case v.IsString():
+		return m.listOf(strings.Split(v.AsString(), ""))
+	}
+	return jinja.NewList(args[:1]), m.err
+}
+
+// split is the method: at white space, or at a text so many times.
+func (m *meter) split(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.Value, error) {
+	if !args[0].IsString() {
+		return jinja.Undefined(), fmt.Errorf("split of what is no text")
+	}
+	times := -1
+	if v, ok := kwargs["maxsplit"]; ok && v.IsInt() {
+		times = int(v.AsInt())
+	}
+	if len(args) > 2 && args[2].IsInt() {
+		times = int(args[2].AsInt())
+	}
+	if len(args) == 1 {
+		return m.listOf(strings.Fields(args[0].AsString()))
+	}
+	s, err := m.texts(args[:2])
+	if err != nil {
+		return jinja.Undefined(), err
+	}
+	if times >= 0 {
+		times++ // parts
+	}
+	return m.listOf(strings.SplitN(s[0], s[1], times))
+}
+
+// fromJSON reads what the engine would give its fields in another order, and its
+// whole numbers as others.
+func (m *meter) fromJSON(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	if !args[0].IsString() {
+		return jinja.Undefined(), nil
+	}
+	text := args[0].AsString()
+	if err := m.makeBytes(itemBytes / 2 * len(text)); err != nil {
+		return jinja.Undefined(), err
+	}
+	return decodeValue([]byte(text))
+}
+
+func (m *meter) listOf(texts []string) (jinja.Value, error) {
+	items := make([]jinja.Value, len(texts))
+	for i, text := range texts {
+		items[i] = jinja.NewString(text)
+	}
+	if err := m.makeBytes(itemBytes * len(items)); err != nil {
+		return jinja.Undefined(), err
+	}
+	return jinja.NewList(items), m.spend(0, len(items)/lookDivisor)
+}
+
 // product is a * b: of numbers, or of a text, which is repeated. Of all else the
 // engine makes 0, a wrong prompt that nobody would notice.
 func (m *meter) product(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
@@ -273,9 +341,9 @@ func (m *meter) product(args []jinja.Value, _ map[string]jinja.Value) (jinja.Val
 		times := int(max(b.AsInt(), 0))
 		n := len(a.AsString())
 		if n > 0 && times > m.longest/n {
-			m.err = errLong
+			n, times = m.longest+1, 1
 		}
-		if err := m.work(n*times, 1); err != nil {
+		if err := m.fits(n * times); err != nil {
 			return jinja.Undefined(), err
 		}
 		return jinja.NewString(strings.Repeat(a.AsString(), times)), nil
@@ -298,7 +366,7 @@ func (m *meter) slice(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.
 			return jinja.Undefined(), fmt.Errorf("the %s of a slice is no whole number", name)
 		}
 	}
-	if _, err := m.near(args, nil); err != nil {
+	if err := m.make(args[0]); err != nil {
 		return jinja.Undefined(), err
 	}
 	switch v := args[0]; {

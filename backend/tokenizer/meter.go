@@ -9,11 +9,16 @@ import (
 // Limits of one rendering. They grow with what the client sent, of which a
 // template may print a part several times; the fixed part is for the template.
 const (
-	textFixed   = 4 << 20 // bytes printed
-	textFactor  = 8
-	stepsFixed  = 1 << 20 // tags met, items of ranges, values looked at
-	stepsFactor = 16      // for each byte
+	textFixed   = 16 << 20 // bytes printed, by macros too
+	valueFixed  = 4 << 20  // bytes of one value
+	textFactor  = 8        // more of both for each byte that was sent
+	stepsFixed  = 2 << 20  // tags met, items of ranges, values looked at
+	stepsFactor = 16
 	macroDepth  = 200
+	// madeMax bounds the bytes of texts and lists that are made in all, most of
+	// them garbage at once, so that none can hold more. Some templates copy the
+	// list of messages for each message.
+	madeMax = 1 << 30
 	// renderTime ends what is within these limits and still slow, such as a
 	// search through megabytes at each of a million steps. Templates of known
 	// models take milliseconds.
@@ -22,19 +27,20 @@ const (
 
 // meter counts what a rendering does. Its methods are a template's functions.
 type meter struct {
-	text, steps, depth int // what is left
-	longest            int // what a single value may hold
-	end                time.Time
+	text, steps, depth, made int // what is left
+	longest                  int // what a single value may hold
+	end                      time.Time
 	// err is the first one. All that is metered returns it from then on, should
 	// the engine go on.
 	err error
 }
 
 func newMeter(input int) *meter {
-	m := &meter{text: textFixed + textFactor*input, steps: stepsFixed + stepsFactor*input, depth: macroDepth}
-	m.longest = m.text
-	m.end = time.Now().Add(renderTime)
-	return m
+	return &meter{
+		text: textFixed + textFactor*input, steps: stepsFixed + stepsFactor*input, depth: macroDepth, made: madeMax,
+		longest: valueFixed + textFactor*input,
+		end:     time.Now().Add(renderTime),
+	}
 }
 
 var (
@@ -48,25 +54,32 @@ type callable = func(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.V
 
 func (m *meter) addTo(variables map[string]jinja.Value) {
 	for name, f := range map[string]callable{
-		stepName:                  m.step,
-		printName:                 m.print,
-		enterName:                 m.enter,
-		leaveName:                 m.leave,
-		lookName:                  m.look,
-		nearName:                  m.near,
-		passName:                  m.pass,
-		productName:               m.product,
-		sliceName:                 m.slice,
-		mapName:                   m.each,
-		"range":                   m.numbers,
-		pythonFilter:              m.json,
-		meteredPrefix + "replace": m.replace,
-		meteredPrefix + "join":    m.join,
-		meteredPrefix + "indent":  m.indent,
-		meteredPrefix + "format":  m.format,
-		meteredPrefix + "append":  m.method(`{% set r = v.append(a) %}`),
-		meteredPrefix + "insert":  m.method(`{% set r = v.insert(a, b) %}`),
-		meteredPrefix + "update":  m.method(`{% set r = v.update(a) %}`),
+		stepName:                    m.step,
+		printName:                   m.print,
+		enterName:                   m.enter,
+		leaveName:                   m.leave,
+		lookName:                    m.look,
+		writtenName:                 m.written,
+		copiedName:                  m.copied,
+		withinName:                  m.within,
+		itemsName:                   m.items,
+		passName:                    m.pass,
+		productName:                 m.product,
+		sliceName:                   m.slice,
+		mapName:                     m.each,
+		"range":                     m.numbers,
+		pythonFilter:                m.json,
+		meteredPrefix + "list":      m.list,
+		meteredPrefix + "fromjson":  m.fromJSON,
+		meteredPrefix + "from_json": m.fromJSON,
+		meteredPrefix + "split":     m.split,
+		meteredPrefix + "replace":   m.replace,
+		meteredPrefix + "join":      m.join,
+		meteredPrefix + "indent":    m.indent,
+		meteredPrefix + "format":    m.format,
+		meteredPrefix + "append":    m.method(`{% set r = v.append(a) %}`),
+		meteredPrefix + "insert":    m.method(`{% set r = v.insert(a, b) %}`),
+		meteredPrefix + "update":    m.method(`{% set r = v.update(a) %}`),
 	} {
 		variables[name] = jinja.NewCallable(name, f)
 	}
@@ -81,7 +94,7 @@ func (m *meter) spend(text, steps int) error {
 		m.err = errLong
 	case m.steps < 0:
 		m.err = errSteps
-	case time.Now().After(m.end):
+	case m.steps%32 < steps && time.Now().After(m.end): // reading the clock takes as long as a step
 		m.err = errSlow
 	}
 	return m.err
@@ -121,9 +134,41 @@ func (m *meter) leave([]jinja.Value, map[string]jinja.Value) (jinja.Value, error
 	return jinja.Undefined(), m.spend(0, 1)
 }
 
-// look sees a value that is about to be worked on, near only how long a text is,
-// or with an argument how much a list holds.
+// look sees a value that is about to be worked on: all of it, and the result will
+// be a list or text as long.
 func (m *meter) look(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	n, values, err := m.size(args[0])
+	if err != nil {
+		return jinja.Undefined(), err
+	}
+	if err := m.make(args[0]); err != nil {
+		return jinja.Undefined(), err
+	}
+	return args[0], m.work(n, values)
+}
+
+// written sees a value whose text will be part of another.
+func (m *meter) written(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	n, values, err := m.size(args[0])
+	if err != nil {
+		return jinja.Undefined(), err
+	}
+	if err := m.makeBytes(n); err != nil {
+		return jinja.Undefined(), err
+	}
+	return args[0], m.work(n, values)
+}
+
+// copied sees what a method returned, and nothing within it.
+func (m *meter) copied(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	return args[0], m.make(args[0])
+}
+
+// within sees what something is looked for in. In an object that takes no time.
+func (m *meter) within(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	if args[0].IsDict() {
+		return args[0], m.err
+	}
 	n, values, err := m.size(args[0])
 	if err != nil {
 		return jinja.Undefined(), err
@@ -131,11 +176,36 @@ func (m *meter) look(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value,
 	return args[0], m.work(n, values)
 }
 
-func (m *meter) near(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.Value, error) {
-	if args[0].IsString() || args[0].IsList() && len(args) > 1 {
-		return m.look(args[:1], kwargs)
+// items sees what a loop goes through. Of a text the engine makes a list.
+func (m *meter) items(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	if args[0].IsString() {
+		return args[0], m.makeBytes(itemBytes * len(args[0].AsString()))
 	}
-	return args[0], m.err
+	return args[0], m.make(args[0])
+}
+
+// itemBytes is what an item of a list takes, about: the list's own word for it,
+// and a short text.
+const itemBytes = 64
+
+// make counts what a copy of v takes, its items not copied.
+func (m *meter) make(v jinja.Value) error {
+	switch {
+	case v.IsString():
+		return m.makeBytes(len(v.AsString()))
+	case v.IsList():
+		return m.makeBytes(itemBytes / 2 * v.AsList().Len())
+	case v.IsDict():
+		return m.makeBytes(2 * itemBytes * v.AsDict().Len())
+	}
+	return m.err
+}
+
+func (m *meter) makeBytes(n int) error {
+	if m.made -= n; m.made < 0 && m.err == nil {
+		m.err = errLong
+	}
+	return m.err
 }
 
 // lookDivisor is how many values are seen, or how many times 64 bytes, in the time

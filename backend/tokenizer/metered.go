@@ -91,12 +91,19 @@ func tagEnd(source string, open int) (end int, ok bool) {
 }
 
 // textAfter is the length of the text that a tag at whose end it stands prints
-// at most, comments skipped.
+// at most, comments skipped. White space that the tags cut off does not count.
 func textAfter(source string, at int) int {
 	n := 0
 	for {
 		open := nextTag(source, at)
-		n += open - at
+		text := source[at:open]
+		if at >= 5 && source[at-3] == '-' && nextTag(source[:at-3], at-5) == at-3 { // not that of {{-}}
+			text = strings.TrimLeft(text, " \t\r\n")
+		}
+		if strings.HasPrefix(source[min(open+2, len(source)):], "-") {
+			text = strings.TrimRight(text, " \t\r\n")
+		}
+		n += len(text)
 		if open == len(source) || source[open+1] != '#' {
 			return n
 		}
@@ -257,7 +264,7 @@ func (w *rewriter) loop(p *parser) string {
 	}
 	p.expect("in")
 	// The engine splits the rest at the words that are in no brackets.
-	text += " in (" + p.or().text + ")"
+	text += " in " + passed(p.or(), itemsName)
 	if p.take("if") {
 		text += " if (" + p.expression().text + ")|" + passName
 	}
@@ -319,9 +326,9 @@ func (w *rewriter) call(p *parser, text int) (before, written, after string) {
 		}
 	}
 	e := p.expression()
-	if !e.call {
+	if e.call == "" {
 		p.failf("a call block of what is no call")
 	}
-	written = "call(" + strings.Join(names, ", ") + ") " + e.text
+	written = "call(" + strings.Join(names, ", ") + ") " + e.call
 	return "", written, fmt.Sprintf("{{ %s() }}", enterName) + report(text, names...)
 }
