@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,7 +46,11 @@ func (y *typist) Info() backend.Info {
 func (y *typist) Close() error { return nil }
 
 func (y *typist) Forward(step *backend.Step, results []backend.Result) error {
+	defer y.plan.meet.enter()()
 	time.Sleep(y.plan.delay[y.model])
+	if y.plan.hold != nil {
+		<-y.plan.hold
+	}
 	if y.steps++; y.plan.fails[y.model] > 0 && y.steps >= y.plan.fails[y.model] {
 		return errTypist
 	}
@@ -56,6 +61,24 @@ func (y *typist) Forward(step *backend.Step, results []backend.Result) error {
 	}
 	return nil
 }
+
+// meeting sees whether both models were in a step at once.
+type meeting struct {
+	in  atomic.Int32
+	met atomic.Bool
+}
+
+func (m *meeting) enter() (leave func()) {
+	if m == nil {
+		return func() {}
+	}
+	if m.in.Add(1) == 2 {
+		m.met.Store(true)
+	}
+	return func() { m.in.Add(-1) }
+}
+
+func (m *meeting) both() bool { return m.met.Load() }
 
 func (y *typist) strike(q *backend.Sequence) backend.Result {
 	u := algorithms.Draw(q.Seed, q.Position(), algorithms.Purpose(100+y.model))
@@ -96,6 +119,8 @@ type plan struct {
 	texts      []string
 	delay      [2]time.Duration // of a step
 	fails      [2]int           // step that fails, 0 for none
+	meet       *meeting         // sees whether steps overlap; nil: nobody looks
+	hold       chan struct{}    // steps wait until it is closed; nil: they do not
 	algorithm  string
 	threshold  float64
 	context    int
@@ -349,7 +374,7 @@ func (s *site) idle() {
 	for end := time.Now().Add(2 * time.Second); ; time.Sleep(time.Millisecond) {
 		busy := ""
 		for i, st := range s.service.Stats() {
-			if st.Running != 0 || st.Waiting != 0 || st.Pending != 0 || st.Away != 0 || st.KVHeld != 0 {
+			if st.Running != 0 || st.Waiting != 0 || st.Pending != 0 || st.Away != 0 || st.KVHeld != 0 || st.LostKV != 0 {
 				busy += fmt.Sprintf("%s has %+v; ", names[i], st)
 			}
 		}
@@ -365,9 +390,15 @@ func (s *site) idle() {
 // metric sums the series of a family.
 func (s *site) metric(family string) (sum float64) {
 	s.t.Helper()
+	return s.labelled(family, "")
+}
+
+// labelled sums those with a label.
+func (s *site) labelled(family, with string) (sum float64) {
+	s.t.Helper()
 	_, text := s.get("/metrics")
 	for line := range strings.SplitSeq(text, "\n") {
-		if rest, ok := strings.CutPrefix(line, family+"{"); ok {
+		if rest, ok := strings.CutPrefix(line, family+"{"); ok && strings.Contains(rest, with) {
 			x, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
 			if err != nil {
 				s.t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,23 +16,11 @@ import (
 func (p plan) dispatch(t *testing.T, cost DispatchCost) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := p.config(t)
-		if p.stops {
-			cfg.NewDetokenizer = newFakeDetok
-		}
 		d, err := StartDispatcher(cfg, cost)
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := make([]outcome, p.requests)
-		var users sync.WaitGroup
-		for u := range p.concurrency {
-			users.Go(func() {
-				for i := u; i < p.requests; i += p.concurrency {
-					out[i] = p.askOne(t, func(int) submitter { return d }, i)
-				}
-			})
-		}
-		users.Wait()
+		out := p.ask(t, func(int) submitter { return d })
 		time.Sleep(time.Minute) // steps with submissions that were broken off
 		synctest.Wait()
 		for m, st := range d.Stats() {
@@ -49,9 +36,7 @@ func (p plan) dispatch(t *testing.T, cost DispatchCost) {
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
-		for i, o := range out {
-			p.judgeOne(t, cfg.Algorithm, p.request(i), &o)
-		}
+		p.judge(t, cfg.Algorithm, out)
 	})
 }
 
@@ -161,6 +146,7 @@ func TestDispatcherRefuses(t *testing.T) {
 		for want, spoil := range map[string]func(r *Request){
 			"Home is model 2": func(r *Request) { r.Home = 2 },
 			"Stop needs":      func(r *Request) { r.Stop = []string{"x"} },
+			"Routing changes": func(r *Request) { r.Routing.Threshold = half() },
 			"MaxTokens is 0":  func(r *Request) { r.MaxTokens = 0 },
 		} {
 			r := long(1, 3)

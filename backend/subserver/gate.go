@@ -155,8 +155,11 @@ func (s *subserver) answerGate(words []word) []word {
 	}
 	g := words[at].parcel.Gate
 	t.round = g.Round
-	d := decision{model: s.model, round: int(g.Round), declined: g.State != t.state,
-		sent: slices.Clone(t.sentTo), stepped: slices.Clone(t.gotOff)}
+	d := decision{model: s.model, round: int(g.Round), declined: g.State != t.state}
+	decided := s.sys.cfg.hooks.decided
+	if decided != nil {
+		d.sent, d.stepped = slices.Clone(t.sentTo), slices.Clone(t.gotOff)
+	}
 	if !d.declined && s.broken == nil {
 		before, starved := s.busy, s.core.Counts().KVQueued
 		s.launch()
@@ -167,8 +170,8 @@ func (s *subserver) answerGate(words []word) []word {
 	if d.launched {
 		t.state++
 	}
-	if s.sys.cfg.hooks.decided != nil {
-		s.sys.cfg.hooks.decided(d)
+	if decided != nil {
+		decided(d)
 	}
 	rest := make([]word, 0, len(words)+len(t.waiting))
 	for _, p := range t.waiting {

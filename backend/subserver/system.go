@@ -27,7 +27,8 @@ type System struct {
 
 	closed   atomic.Bool
 	brokenMu sync.Mutex
-	broken   error // the first failure of an engine or a peer
+	broken   error  // the first failure of an engine or a peer
+	gone     []bool // models that are lost; nil: none
 }
 
 // hooks let tests look on.
@@ -56,7 +57,7 @@ func Start(cfg Config) (*System, error) {
 	for m := range cfg.Models {
 		sub, err := s.newSubserver(m)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("subserver: model %s: %w", cfg.Models[m].Name, err)
 		}
 		s.subs = append(s.subs, sub)
 	}
@@ -110,7 +111,7 @@ func (s *System) Submit(ctx context.Context, r *Request) (*Stream, error) {
 	if err := s.checkRequest(r); err != nil {
 		return nil, err
 	}
-	own := s.ready(r)
+	own := s.ownCopy(r)
 	home := s.subs[r.Home]
 	stream, err := s.door.enter(own, len(s.subs), func(id scheduler.RequestID) {
 		home.clients.put(clientWord{kind: canceled, id: id})
@@ -166,16 +167,17 @@ const peersTick = 20 * time.Millisecond
 var ErrBusy = errors.New("requests are open")
 
 // Flush has every model, those of other processes too, forget the KV of prefixes
-// that no request uses, before any request that comes after. With requests open
-// it does nothing and returns ErrBusy.
+// that no request uses, before any request that comes here after. With requests
+// of this process open it does nothing and returns ErrBusy.
 func (s *System) Flush() error {
 	if s.door.busy() {
 		return ErrBusy
 	}
+	// Each model here is told by itself and tells those elsewhere: a request that
+	// comes after, whatever its home, follows the word on every way.
 	for _, sub := range s.subs {
-		if sub != nil { // which tells the others
+		if sub != nil {
 			sub.inbox.put(word{event: scheduler.Event{Kind: scheduler.Flush}})
-			break
 		}
 	}
 	return nil
