@@ -54,6 +54,9 @@ need no download. PROMPT may be - for standard input.`,
   tokenrouter generate --small toy:qwen3 --max-tokens 20 --json hello`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(cmd.Flags()); err != nil {
+				return &usageError{err}
+			}
 			text, err := promptText(cmd.InOrStdin(), args)
 			if err != nil {
 				return err
@@ -184,9 +187,6 @@ func (o *generateOptions) suggested(cmd *cobra.Command, w *engines.Weights) {
 }
 
 func (o *generateOptions) run(cmd *cobra.Command, text string) error {
-	if err := o.check(cmd.Flags()); err != nil {
-		return &usageError{err}
-	}
 	log, err := createLog(o.log)
 	if err != nil {
 		return err
