@@ -63,6 +63,8 @@ type known struct {
 	counted  int                  // tokens of the client's prompt
 	fed      bool                 // it was in a step here
 	cached   int                  // tokens of it that the first of them found in KV
+	begunNs  int64                // when the first of them began
+	retracts int                  // times that it lost its KV here
 	sentTo   int                  // model that it was last sent to as a visit, -1 for none
 	hops     int                  // of it then
 	cause    error                // of an abort
@@ -280,7 +282,7 @@ func (s *subserver) build() {
 		}
 		s.results[i], s.routes[i] = backend.Result{}, k.route
 		if !k.fed {
-			k.fed, k.cached = true, e.Start
+			k.fed, k.cached, k.begunNs = true, e.Start, s.startNs
 			s.counted.Entered += int64(e.Position)
 			s.counted.Cached += int64(e.Start)
 		}

@@ -27,7 +27,8 @@ type System struct {
 
 	closed   atomic.Bool
 	brokenMu sync.Mutex
-	broken   error // the first failure of an engine or a peer
+	broken   error  // the first failure of an engine or a peer
+	gone     []bool // models that are lost; nil: none
 }
 
 // hooks let tests look on.

@@ -3,6 +3,7 @@ package subserver
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -157,6 +158,39 @@ func TestAProcessThatDiesFailsItsRequestsOnly(t *testing.T) {
 					}
 					closeAll(t, ofModel[:len(ofModel)-1])
 					_ = last.sys.Close()
+				})
+			})
+		}
+	}
+}
+
+// Two of three processes that lose each other, while the third reaches both,
+// leave nobody waiting: not who goes from one to the other by way of the third,
+// not the third for its turn.
+func TestAConnectionThatBreaksLeavesNobodyWaiting(t *testing.T) {
+	for j, rule := range rules {
+		for _, pair := range [][2]int{{0, 1}, {0, 2}, {1, 2}} {
+			p := plan{algorithm: sources[1].name, params: sources[1].params, rule: rule, b: 2, concurrency: 6, requests: 60, homes: true,
+				kvTokens: 4000, blockTokens: 4, chunk: 16, maxRunning: 8, seed: uint64(j), dies: true}
+			t.Run(fmt.Sprintf("%v/%v", rule, pair), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ofModel := p.processes(t, false)
+					hangs := time.AfterFunc(time.Hour, func() { panic("a request hangs") })
+					time.AfterFunc(700*time.Millisecond, func() {
+						_ = ofModel[pair[0]].tcp.byModel[pair[1]].fail(errors.New("unplugged"))
+					})
+					out := p.ask(t, at(ofModel))
+					hangs.Stop()
+					if failed := p.judge(t, ofModel[0].sys.cfg.Algorithm, out); failed == 0 || failed == len(out) {
+						t.Errorf("%d of %d requests failed; some had ended before, some had not", failed, len(out))
+					}
+					synctest.Wait()
+					for m, proc := range ofModel {
+						if proc.sys.Err() == nil {
+							t.Errorf("model %d takes itself for healthy", m)
+						}
+					}
+					closeAll(t, ofModel)
 				})
 			})
 		}

@@ -33,6 +33,9 @@ type Parcel struct {
 	// shown yet: of the last len(Top) tokens of Event.Req.Suffix, in order. Of a
 	// Result only Token, Logprob and Top are set.
 	Top []backend.Result
+	// Lost, if above 0, is 1 + a model whose process From does not reach any more,
+	// for the reason in Problem: that is all that the parcel tells.
+	Lost int
 	// Problem says in a sentence why a visit failed; it goes along with
 	// PeerReturned of status failed.
 	Problem string

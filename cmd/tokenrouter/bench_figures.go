@@ -87,15 +87,14 @@ func appendBenchFigures(dst []byte, figures []benchFigure) []byte {
 		}
 		dst = append(dst, ',')
 		if nested && open == "" {
-			dst = append(strconv.AppendQuote(dst, outer), ":{"...)
+			dst = append(append(dst, mustJSON(outer)...), ":{"...)
 			open = outer
 		}
 		name := outer
 		if nested {
 			name = inner
 		}
-		dst = strconv.AppendQuote(dst, name)
-		dst = appendBenchNumber(append(dst, ':'), f.value)
+		dst = appendBenchNumber(append(append(dst, mustJSON(name)...), ':'), f.value)
 	}
 	if open != "" {
 		dst = append(dst, '}')

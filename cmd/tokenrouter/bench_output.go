@@ -93,10 +93,10 @@ func (b *benchOutput) print(out io.Writer, row *benchRow, servers []*loadtest.Se
 		switch {
 		case !ok || strings.HasPrefix(f.Name, "class_"):
 		case quantile == "mean":
-			t.Rows = append(t.Rows, []string{strings.ToUpper(name), benchNumber(f.value)})
+			t.Rows = append(t.Rows, []string{strings.ToUpper(name), figureText(f.value)})
 		default:
 			last := &t.Rows[len(t.Rows)-1]
-			*last = append(*last, benchNumber(f.value))
+			*last = append(*last, figureText(f.value))
 		}
 	}
 	fmt.Fprintln(out)
@@ -149,12 +149,12 @@ func countedText(r *loadtest.Result) string {
 // rates is the line of figures that are no latencies.
 func (b *benchOutput) rates(row *benchRow) string {
 	r := row.result
-	text := fmt.Sprintf("throughput %s tok/s, %s requests/s, %s tok/s a user", benchNumber(r.ThroughputTokPerS), benchNumber(float64(r.Requests)/r.WindowS), benchNumber(r.PerUserTokPerS))
+	text := fmt.Sprintf("throughput %s tok/s, %s requests/s, %s tok/s a user", figureText(r.ThroughputTokPerS), figureText(float64(r.Requests)/r.WindowS), figureText(r.PerUserTokPerS))
 	if b.routed() {
-		text += fmt.Sprintf("; %s %% of tokens by the large model", benchNumber(100*r.TokenShare[len(r.TokenShare)-1]))
+		text += fmt.Sprintf("; %s %% of tokens by the large model", figureText(100*r.TokenShare[len(r.TokenShare)-1]))
 	}
 	if !math.IsNaN(r.GoodShare) {
-		text += fmt.Sprintf("\ngoodput %s requests/s: %s %% kept their limits", benchNumber(r.GoodputReqPerS), benchNumber(100*r.GoodShare))
+		text += fmt.Sprintf("\ngoodput %s requests/s: %s %% kept their limits", figureText(r.GoodputReqPerS), figureText(100*r.GoodShare))
 	}
 	return text
 }
@@ -196,17 +196,6 @@ func (b *benchOutput) warnings(r *loadtest.Result) []string {
 		out = append(out, fmt.Sprintf("note: a request was sent %.0f ms late: the machine of the client is too busy", r.LateMs))
 	}
 	return out
-}
-
-// benchNumber prints a figure in four digits or so.
-func benchNumber(x float64) string {
-	switch {
-	case math.IsNaN(x) || math.IsInf(x, 0):
-		return "–"
-	case math.Abs(x) >= 1000:
-		return fmt.Sprintf("%.0f", x)
-	}
-	return fmt.Sprintf("%.4g", x)
 }
 
 // json writes a run as one line, the newline left out.

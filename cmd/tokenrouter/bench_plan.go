@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tokenrouter/tokenrouter/experiments"
-	"github.com/tokenrouter/tokenrouter/internal/loadtest"
 	"github.com/tokenrouter/tokenrouter/internal/workload"
 )
 
@@ -213,21 +212,21 @@ func benchCells(p *experiments.Plan, routed bool) []benchCell {
 }
 
 // load is what the cell sends.
-func (c *benchCell) load() loadtest.Load {
+func (c *benchCell) load() workload.Load {
 	w := &c.point.Spec.Workload
-	l := loadtest.Load{Mix: w.Mix, Requests: w.Requests, Seed: c.seed}
+	l := workload.Load{Mix: w.Mix, Limit: w.Requests, Seed: c.seed}
 	switch {
 	case w.Kind == experiments.KindScript:
-		l.Mix = workload.Single(workload.Lengths{Prompt: w.PromptTokens, Output: workload.Fixed(1)})
+		l.Kind, l.Mix = workload.Listed, workload.Single(workload.Lengths{Prompt: w.PromptTokens, Output: workload.Fixed(1)})
 		for i, script := range c.point.Spec.Routing.Scripts {
 			q := l.Mix.Request(i, c.seed)
 			q.Seed, q.Output = uint64(i), len(script) // the seed is the number of the script
 			l.List = append(l.List, q)
 		}
 	case experiments.IsOpen(w.Kind):
-		l.Arrivals = &w.Arrivals
+		l.Kind, l.Arrivals = workload.Open, &w.Arrivals
 	default:
-		l.Users = w.Concurrency
+		l.Kind, l.Users = workload.Closed, w.Concurrency
 	}
 	return l
 }

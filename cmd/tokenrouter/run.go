@@ -67,10 +67,6 @@ this changes are run again and no others.`,
 	return cmd
 }
 
-func addSet(cmd *cobra.Command, set *[]string) {
-	cmd.Flags().StringArrayVar(set, "set", nil, "`path=value` to put over the file's, value as in TOML; may be repeated")
-}
-
 func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	if err := wantValues(cmd.Flags(), "on", "out", "log"); err != nil {
 		return &usageError{err}
@@ -108,7 +104,7 @@ func (o *runOptions) run(cmd *cobra.Command, name string) error {
 		Version:   version(),
 		Build:     build(),
 		Progress:  bar.update,
-		Measuring: func(runs int, seconds float64) { warnMeasuring(cmd, runs, seconds) },
+		Measuring: func(runs int, s float64) { warnMeasuring(cmd, runs, s) },
 	})
 	bar.stop()
 	if err != nil {
@@ -146,11 +142,11 @@ func warnMeasuring(cmd *cobra.Command, measured int, s float64) {
 }
 
 // lasting says how long runs of a known length take; nothing of others.
-func lasting(seconds float64) string {
-	if seconds == 0 {
+func lasting(s float64) string {
+	if s == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %v in all", time.Duration(seconds*float64(time.Second)).Round(time.Second))
+	return fmt.Sprintf(", %v in all", seconds(s).Round(time.Second))
 }
 
 // writeEvents writes what --events asks for.
