@@ -220,6 +220,12 @@ func TestSetReplacesTheEnd(t *testing.T) {
 	if w := plan.Points[0].Spec.Workload; w.Requests != 20 || w.DurationS != 0 {
 		t.Errorf("got %+v, want 20 requests and no duration", w)
 	}
+	// What the file sweeps is replaced as well.
+	swept := strings.Replace(small, "duration_s = 600\n[sweep]\n\"workload.warmup_s\" = [1, 60]", "kind = 'closed'\n[sweep]\n'workload.requests' = [5, 9]", 1)
+	plan = load(t, swept, "workload.duration_s=100")
+	if w := plan.Points[0].Spec.Workload; len(plan.Points) != 1 || w.Requests != 0 || w.DurationS != 100 {
+		t.Errorf("%d points, the first with %+v; want one of 100 s", len(plan.Points), w)
+	}
 }
 
 func TestKeys(t *testing.T) {
