@@ -43,6 +43,7 @@ func (d *document) set(text string) {
 	if swept, ok := strings.CutPrefix(path, "sweep."); ok {
 		swept = strings.Trim(swept, `"`)
 		if v, ok := d.parse(path, value, nil); ok {
+			d.dropRivals(swept)
 			place := d.dropAxis(swept)
 			d.addAxis(swept, v, at)
 			d.moveLastAxis(place)
@@ -101,6 +102,7 @@ func (d *document) dropAxis(path string) int {
 	i := slices.IndexFunc(d.axes, func(a axis) bool { return a.path == path })
 	if i >= 0 {
 		d.axes = slices.Delete(d.axes, i, i+1)
+		d.pinned[path] = true
 	}
 	return i
 }

@@ -228,6 +228,21 @@ func TestSetReplacesTheEnd(t *testing.T) {
 	}
 }
 
+// So is what hung on it: a plot's axis is none any more, unless it is swept again.
+func TestSetReplacesWhatThePlotShows(t *testing.T) {
+	const x = "models.large.step_ms.base"
+	src := strings.Replace(small, "[sweep]\n", "[plot]\nx = '"+x+"'\n[sweep]\n'"+x+"' = [32, 64]\n", 1)
+	const profiles = "['a100-80gb/sglang-0.5.10/qwen3-8b-tp1', 'a100-80gb/sglang-0.5.10/qwen3-32b-tp2']"
+	for _, c := range []struct{ set, x string }{
+		{x + "=16", ""}, {"models.large.profile=a100-80gb/sglang-0.5.10/qwen3-32b-tp2", ""},
+		{"sweep.models.large.profile=" + profiles, ""}, {"sweep." + x + "=[16, 32, 64]", x},
+	} {
+		if plan := load(t, src, c.set); plan.Plot.X != c.x {
+			t.Errorf("--set %s: the plot shows %q, want %q", c.set, plan.Plot.X, c.x)
+		}
+	}
+}
+
 func TestKeys(t *testing.T) {
 	key := func(system, on string, set ...string) string {
 		plan := load(t, small, append(set, "workload.warmup_s=2", "systems="+system, "on="+on)...)
