@@ -133,9 +133,7 @@ func (s *subserver) carryOut(out []scheduler.Message) {
 		case scheduler.Finish, scheduler.Refuse:
 			s.finish(msg)
 		case scheduler.Release:
-			if !s.lost[msg.To] {
-				s.ship(&Parcel{To: msg.To, Event: scheduler.Event{Kind: scheduler.Released, Request: msg.Request}})
-			}
+			s.tell(msg.To, scheduler.Event{Kind: scheduler.Released, Request: msg.Request})
 		case scheduler.WakeAt:
 			s.wakeAt(msg.AtNs)
 		case scheduler.State:
@@ -146,15 +144,25 @@ func (s *subserver) carryOut(out []scheduler.Message) {
 			s.tellPeers(scheduler.Event{Kind: scheduler.LiveChanged, Live: msg.Delta})
 		case scheduler.Retract:
 			s.counted.Retracted++
+			if k := s.known[msg.Request]; k != nil {
+				k.retracts++
+			}
 		}
 	}
 }
 
 func (s *subserver) tellPeers(ev scheduler.Event) {
 	for m := range s.sys.subs {
-		if m != s.model && !s.lost[m] {
-			s.ship(&Parcel{To: m, Event: ev})
+		if m != s.model {
+			s.tell(m, ev)
 		}
+	}
+}
+
+// tell sends a peer an event, unless it is lost.
+func (s *subserver) tell(model int, ev scheduler.Event) {
+	if !s.lost[model] {
+		s.ship(&Parcel{To: model, Event: ev})
 	}
 }
 
@@ -210,7 +218,7 @@ func (s *subserver) emit(msg *scheduler.Message) {
 	k := s.known[msg.Request]
 	s.say(clientWord{kind: wrote, id: msg.Request, cached: k.cached, chunk: Chunk{
 		Start: msg.Start, Tokens: slices.Clone(msg.Tokens), Writer: msg.Writer, AtNs: s.nowNs,
-		Top: k.showTop(msg.Start, msg.Tokens)}})
+		BegunNs: k.begunNs, Retracted: k.retracts, Top: k.showTop(msg.Start, msg.Tokens)}})
 }
 
 func (s *subserver) say(w clientWord) { s.said = append(s.said, w) }
@@ -266,7 +274,7 @@ func (s *subserver) onVisit(p *Parcel) {
 	if k == nil {
 		k = &known{home: req.Home, sampling: p.Sampling, logprobs: p.Logprobs, routing: p.Routing, counted: req.Prompt, sentTo: -1}
 	}
-	route, err := s.sys.route(&k.routing)
+	route, err := s.sys.cfg.route(&k.routing)
 	if err != nil { // of a process that was not built like this one
 		k.hops = req.Hops
 		s.failVisit(req.ID, k, err.Error())
