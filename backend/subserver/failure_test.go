@@ -3,10 +3,12 @@ package subserver
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
@@ -78,6 +80,44 @@ func TestProcessIsLost(t *testing.T) {
 			}
 		}
 	}
+}
+
+// deadEnd is a Transport to processes that say nothing.
+type deadEnd struct {
+	lost   func(int, error)
+	visits [3]atomic.Int64 // by model
+}
+
+func (e *deadEnd) Start(_ func(*Parcel), lost func(int, error)) error { e.lost = lost; return nil }
+func (e *deadEnd) Close() error                                       { return nil }
+func (e *deadEnd) Send(p *Parcel) error {
+	if p.Event.Kind == scheduler.PeerArrived {
+		e.visits[p.To].Add(1)
+	}
+	return nil
+}
+
+// A process that is lost may have had a visit by way of another, and handed it on
+// while its word to the home, with tokens, was lost with it: the home does not
+// wait for them, wherever it sent the request.
+func TestHomeDoesNotWaitForWhatAThirdMayHaveWritten(t *testing.T) {
+	p := small()
+	p.params = algorithms.Params{Models: 3, Large: 1, Matrix: [][]float64{{0, 1, 0}, {0, 0, 1}, {0, 1, 0}}}
+	end := new(deadEnd)
+	p.with(t, func(c *Config) {
+		c.Models[1].Engine, c.Models[2].Engine, c.Transport = nil, nil, end
+	}, func(t *testing.T, sys *System) {
+		s := submit(t, sys, long(1, 5))
+		time.Sleep(time.Second)
+		if end.visits[1].Load() != 1 {
+			t.Fatal("it is not at model 1")
+		}
+		end.lost(2, errors.New("unplugged"))
+		if o := read(t, long(1, 5), s, -1); !errors.Is(o.err, ErrFailed) || !strings.Contains(o.err.Error(), "unplugged") {
+			t.Error(o.err)
+		}
+		wantEmpty(t, sys)
+	})
 }
 
 func (p plan) lose(t *testing.T, lost int, after time.Duration, why error) {
