@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,6 +17,7 @@ import (
 	"github.com/tokenrouter/tokenrouter/backend/frontdoor"
 	"github.com/tokenrouter/tokenrouter/backend/subserver"
 	"github.com/tokenrouter/tokenrouter/backend/tokenizer"
+	"github.com/tokenrouter/tokenrouter/internal/asktest"
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
@@ -241,32 +240,16 @@ func asks(seed int, more string) string {
 
 // try posts; an error is the network's.
 func (s *site) try(ctx context.Context, path, body string) (status int, text string, err error) {
-	r, err := http.NewRequestWithContext(ctx, "POST", s.url+path, strings.NewReader(body))
-	if err != nil {
-		return 0, "", err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, "", err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(b), err
+	return asktest.Post(ctx, s.url+path, body)
 }
 
 func (s *site) get(path string) (status int, text string) {
 	s.t.Helper()
-	resp, err := http.Get(s.url + path)
+	status, text, err := asktest.Get(s.t.Context(), s.url+path)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return resp.StatusCode, string(b)
+	return status, text
 }
 
 // result is an answer of one choice, streamed or not.

@@ -1,8 +1,6 @@
 package tokenizer
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/ardanlabs/jinja"
@@ -11,11 +9,16 @@ import (
 // Limits of one rendering. They grow with what the client sent, of which a
 // template may print a part several times; the fixed part is for the template.
 const (
-	textFixed   = 4 << 20 // bytes printed
-	textFactor  = 8
-	stepsFixed  = 1 << 20 // tags met, items of ranges, values looked at
-	stepsFactor = 16      // for each byte
+	textFixed   = 16 << 20 // bytes printed, by macros too
+	valueFixed  = 4 << 20  // bytes of one value
+	textFactor  = 8        // more of both for each byte that was sent
+	stepsFixed  = 2 << 20  // tags met, items of ranges, values looked at
+	stepsFactor = 16
 	macroDepth  = 200
+	// madeMax bounds the bytes of texts and lists that are made in all, most of
+	// them garbage at once, so that none can hold more. Some templates copy the
+	// list of messages for each message.
+	madeMax = 1 << 30
 	// renderTime ends what is within these limits and still slow, such as a
 	// search through megabytes at each of a million steps. Templates of known
 	// models take milliseconds.
@@ -24,16 +27,20 @@ const (
 
 // meter counts what a rendering does. Its methods are a template's functions.
 type meter struct {
-	text, steps, depth int // what is left
-	longest            int // what a single value may hold
-	end                time.Time
+	text, steps, depth, made int // what is left
+	longest                  int // what a single value may hold
+	end                      time.Time
+	// err is the first one. All that is metered returns it from then on, should
+	// the engine go on.
+	err error
 }
 
 func newMeter(input int) *meter {
-	m := &meter{text: textFixed + textFactor*input, steps: stepsFixed + stepsFactor*input, depth: macroDepth}
-	m.longest = m.text
-	m.end = time.Now().Add(renderTime)
-	return m
+	return &meter{
+		text: textFixed + textFactor*input, steps: stepsFixed + stepsFactor*input, depth: macroDepth, made: madeMax,
+		longest: valueFixed + textFactor*input,
+		end:     time.Now().Add(renderTime),
+	}
 }
 
 var (
@@ -43,21 +50,36 @@ var (
 	errSlow  = &ChatError{"the model's chat template takes too long for these messages"}
 )
 
+type callable = func(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.Value, error)
+
 func (m *meter) addTo(variables map[string]jinja.Value) {
-	for name, f := range map[string]func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error){
-		stepName:                  m.step,
-		printName:                 m.print,
-		enterName:                 m.enter,
-		leaveName:                 m.leave,
-		"range":                   m.numbers,
-		pythonFilter:              m.json,
-		meteredPrefix + "replace": m.replace,
-		meteredPrefix + "join":    m.join,
-		meteredPrefix + "indent":  m.indent,
-		meteredPrefix + "format":  m.format,
-		meteredPrefix + "append":  m.method(`{% set r = v.append(a) %}`),
-		meteredPrefix + "insert":  m.method(`{% set r = v.insert(a, b) %}`),
-		meteredPrefix + "update":  m.method(`{% set r = v.update(a) %}`),
+	for name, f := range map[string]callable{
+		stepName:                    m.step,
+		printName:                   m.print,
+		enterName:                   m.enter,
+		leaveName:                   m.leave,
+		lookName:                    m.look,
+		writtenName:                 m.written,
+		copiedName:                  m.copied,
+		withinName:                  m.within,
+		itemsName:                   m.items,
+		passName:                    m.pass,
+		productName:                 m.product,
+		sliceName:                   m.slice,
+		mapName:                     m.each,
+		"range":                     m.numbers,
+		pythonFilter:                m.json,
+		meteredPrefix + "list":      m.list,
+		meteredPrefix + "fromjson":  m.fromJSON,
+		meteredPrefix + "from_json": m.fromJSON,
+		meteredPrefix + "split":     m.split,
+		meteredPrefix + "replace":   m.replace,
+		meteredPrefix + "join":      m.join,
+		meteredPrefix + "indent":    m.indent,
+		meteredPrefix + "format":    m.format,
+		meteredPrefix + "append":    m.method(`{% set r = v.append(a) %}`),
+		meteredPrefix + "insert":    m.method(`{% set r = v.insert(a, b) %}`),
+		meteredPrefix + "update":    m.method(`{% set r = v.update(a) %}`),
 	} {
 		variables[name] = jinja.NewCallable(name, f)
 	}
@@ -67,68 +89,161 @@ func (m *meter) spend(text, steps int) error {
 	m.text -= text
 	m.steps -= steps
 	switch {
+	case m.err != nil:
 	case m.text < 0:
-		return errLong
+		m.err = errLong
 	case m.steps < 0:
-		return errSteps
-	case m.steps%256 < steps && time.Now().After(m.end):
-		return errSlow
+		m.err = errSteps
+	case m.steps%32 < steps && time.Now().After(m.end): // reading the clock takes as long as a step
+		m.err = errSlow
 	}
-	return nil
+	return m.err
 }
 
 // step is met after every tag: with the length of the text that follows, and
 // with the values that the tag has set.
 func (m *meter) step(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	steps := 1
 	for _, v := range args[1:] {
-		if _, err := m.size(v); err != nil {
+		_, values, err := m.size(v)
+		if err != nil {
 			return jinja.Undefined(), err
 		}
+		steps += values
 	}
-	return jinja.Undefined(), m.spend(int(args[0].AsInt()), 1)
+	return jinja.Undefined(), m.spend(int(args[0].AsInt()), steps)
 }
 
 func (m *meter) print(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-	n, err := m.size(args[0])
+	n, values, err := m.size(args[0])
 	if err != nil {
 		return jinja.Undefined(), err
 	}
-	return args[0], m.spend(n, 1)
+	return args[0], m.spend(n, values)
 }
 
 func (m *meter) enter([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
 	if m.depth--; m.depth < 0 {
-		return jinja.Undefined(), errDeep
+		m.err = errDeep
 	}
-	return jinja.Undefined(), nil
+	return jinja.Undefined(), m.spend(0, 1)
 }
 
 func (m *meter) leave([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
 	m.depth++
-	return jinja.Undefined(), nil
+	return jinja.Undefined(), m.spend(0, 1)
 }
 
-// size is about how long v is when it is printed. An error says that it holds
-// too much, or itself.
-func (m *meter) size(v jinja.Value) (int, error) {
-	n := 0
-	err := m.measure(v, &n, 0)
-	return n, err
-}
-
-func (m *meter) measure(v jinja.Value, n *int, depth int) error {
-	if depth > maxNesting+10 {
-		return errDeep
+// look sees a value that is about to be worked on: all of it, and the result will
+// be a list or text as long.
+func (m *meter) look(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	n, values, err := m.size(args[0])
+	if err != nil {
+		return jinja.Undefined(), err
 	}
-	if err := m.spend(0, 1); err != nil {
-		return err
+	if err := m.make(args[0]); err != nil {
+		return jinja.Undefined(), err
+	}
+	return args[0], m.work(n, values)
+}
+
+// written sees a value whose text will be part of another.
+func (m *meter) written(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	n, values, err := m.size(args[0])
+	if err != nil {
+		return jinja.Undefined(), err
+	}
+	if err := m.makeBytes(n); err != nil {
+		return jinja.Undefined(), err
+	}
+	return args[0], m.work(n, values)
+}
+
+// copied sees what a method returned, and nothing within it.
+func (m *meter) copied(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	return args[0], m.make(args[0])
+}
+
+// within sees what something is looked for in. In an object that takes no time.
+func (m *meter) within(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	if args[0].IsDict() {
+		return args[0], m.err
+	}
+	n, values, err := m.size(args[0])
+	if err != nil {
+		return jinja.Undefined(), err
+	}
+	return args[0], m.work(n, values)
+}
+
+// items sees what a loop goes through. Of a text the engine makes a list.
+func (m *meter) items(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	if args[0].IsString() {
+		return args[0], m.makeBytes(itemBytes * len(args[0].AsString()))
+	}
+	return args[0], m.make(args[0])
+}
+
+// itemBytes is what an item of a list takes, about: the list's own word for it,
+// and a short text.
+const itemBytes = 64
+
+// make counts what a copy of v takes, its items not copied.
+func (m *meter) make(v jinja.Value) error {
+	switch {
+	case v.IsString():
+		return m.makeBytes(len(v.AsString()))
+	case v.IsList():
+		return m.makeBytes(itemBytes / 2 * v.AsList().Len())
+	case v.IsDict():
+		return m.makeBytes(2 * itemBytes * v.AsDict().Len())
+	}
+	return m.err
+}
+
+func (m *meter) makeBytes(n int) error {
+	if m.made -= n; m.made < 0 && m.err == nil {
+		m.err = errLong
+	}
+	return m.err
+}
+
+// lookDivisor is how many values are seen, or how many times 64 bytes, in the time
+// of a step.
+const lookDivisor = 16
+
+// work counts what is done with n bytes in so many values. It costs little, as
+// templates look at all messages again for each.
+func (m *meter) work(n, values int) error {
+	if steps := values/lookDivisor + n/(64*lookDivisor); steps > 0 {
+		return m.spend(0, steps)
+	}
+	return m.err
+}
+
+// pass is met by each item that a loop leaves out or takes.
+func (m *meter) pass(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	return args[0], m.spend(0, 1)
+}
+
+// size is about how long v is when it is printed, and of how many values it
+// consists. An error says that it holds too much, or itself.
+func (m *meter) size(v jinja.Value) (n, values int, err error) {
+	err = m.measure(v, &n, &values, 0)
+	return n, values, err
+}
+
+func (m *meter) measure(v jinja.Value, n, values *int, depth int) error {
+	if depth > maxNesting+10 {
+		m.err = errDeep
 	}
 	switch {
+	case m.err != nil:
 	case v.IsString():
 		*n += len(v.AsString())
 	case v.IsList():
 		for _, item := range v.AsList().Items {
-			if err := m.measure(item, n, depth+1); err != nil {
+			if err := m.measure(item, n, values, depth+1); err != nil {
 				return err
 			}
 		}
@@ -136,240 +251,14 @@ func (m *meter) measure(v jinja.Value, n *int, depth int) error {
 		d := v.AsDict()
 		for _, key := range d.Keys {
 			*n += len(key)
-			if err := m.measure(d.Data[key], n, depth+1); err != nil {
+			if err := m.measure(d.Data[key], n, values, depth+1); err != nil {
 				return err
 			}
 		}
 	}
-	if *n += 8; *n > m.longest {
-		return errLong
+	*values++
+	if *n += 8; *n > m.longest && m.err == nil {
+		m.err = errLong
 	}
-	return nil
-}
-
-// numbers is range.
-func (m *meter) numbers(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-	if len(args) < 1 || len(args) > 3 {
-		return jinja.Undefined(), fmt.Errorf("range takes 1 to 3 numbers, not %d", len(args))
-	}
-	bounds := [3]int64{0, 0, 1}
-	for i, v := range args {
-		if v.IsFloat() {
-			v = jinja.NewInt(int64(v.AsFloat()))
-		}
-		if !v.IsInt() {
-			return jinja.Undefined(), fmt.Errorf("range takes numbers, not %s", short(v.String()))
-		}
-		bounds[i] = v.AsInt()
-	}
-	if len(args) == 1 {
-		bounds[0], bounds[1] = 0, bounds[0]
-	}
-	start, stop, step := bounds[0], bounds[1], bounds[2]
-	if step == 0 {
-		return jinja.Undefined(), fmt.Errorf("range: the step is 0")
-	}
-	var items []jinja.Value
-	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
-		if err := m.spend(0, 1); err != nil {
-			return jinja.Undefined(), err
-		}
-		items = append(items, jinja.NewInt(i))
-	}
-	return jinja.NewList(items), nil
-}
-
-func (m *meter) json(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.Value, error) {
-	for _, v := range args {
-		if _, err := m.size(v); err != nil {
-			return jinja.Undefined(), err
-		}
-	}
-	return pythonJSON(m.longest, args, kwargs)
-}
-
-// runEngine runs one of the engine's own filters or methods on values that were
-// found to be harmless: v, a and b.
-func runEngine(template string, args ...jinja.Value) (jinja.Value, error) {
-	t, err := jinja.Compile(template)
-	if err != nil {
-		return jinja.Undefined(), err
-	}
-	variables := map[string]jinja.Value{}
-	for i, v := range args {
-		variables[string("vab"[i])] = v
-	}
-	text, err := t.RenderValues(variables)
-	return jinja.NewString(text), err
-}
-
-// texts prints values as the engine does.
-func (m *meter) texts(args []jinja.Value) ([]string, error) {
-	out := make([]string, len(args))
-	for i, v := range args {
-		if _, err := m.size(v); err != nil {
-			return nil, err
-		}
-		if v.IsString() {
-			out[i] = v.AsString()
-			continue
-		}
-		printed, err := runEngine("{{ v }}", v)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = printed.AsString()
-	}
-	return out, nil
-}
-
-func (m *meter) fits(n int) error {
-	if n < 0 || n > m.longest {
-		return errLong
-	}
-	return m.spend(0, n/64)
-}
-
-func (m *meter) replace(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.Value, error) {
-	if len(args) < 3 {
-		return jinja.Undefined(), fmt.Errorf("replace takes a text and what replaces it")
-	}
-	s, err := m.texts(args[:3])
-	if err != nil {
-		return jinja.Undefined(), err
-	}
-	count := -1
-	if len(args) > 3 && args[3].IsInt() {
-		count = int(args[3].AsInt())
-	}
-	if v, ok := kwargs["count"]; ok && v.IsInt() {
-		count = int(v.AsInt())
-	}
-	n := strings.Count(s[0], s[1])
-	if count >= 0 {
-		n = min(n, count)
-	}
-	if err := m.fits(len(s[0]) + n*max(len(s[2])-len(s[1]), 0)); err != nil {
-		return jinja.Undefined(), err
-	}
-	return jinja.NewString(strings.Replace(s[0], s[1], s[2], count)), nil
-}
-
-func (m *meter) join(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.Value, error) {
-	n, err := m.size(args[0])
-	if err != nil {
-		return jinja.Undefined(), err
-	}
-	separator := jinja.NewString("")
-	if len(args) > 1 {
-		separator = args[1]
-	}
-	if d, ok := kwargs["d"]; ok {
-		separator = d
-	}
-	each, err := m.size(separator)
-	if err != nil {
-		return jinja.Undefined(), err
-	}
-	if args[0].IsList() {
-		n += each * args[0].AsList().Len()
-	}
-	if err := m.fits(n); err != nil {
-		return jinja.Undefined(), err
-	}
-	if attribute, ok := kwargs["attribute"]; ok {
-		return runEngine("{{ v|join(a, attribute=b) }}", args[0], separator, attribute)
-	}
-	return runEngine("{{ v|join(a) }}", args[0], separator)
-}
-
-func (m *meter) indent(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.Value, error) {
-	s, err := m.texts(args[:1])
-	if err != nil {
-		return jinja.Undefined(), err
-	}
-	option := func(position int, name string, otherwise jinja.Value) jinja.Value {
-		if v, ok := kwargs[name]; ok {
-			return v
-		}
-		if len(args) > position {
-			return args[position]
-		}
-		return otherwise
-	}
-	width, first := option(1, "width", jinja.NewInt(4)), option(2, "first", jinja.NewBool(false))
-	if !width.IsInt() || width.AsInt() < 0 || width.AsInt() > 1000 {
-		return jinja.Undefined(), fmt.Errorf("indent takes a width of 0 to 1000")
-	}
-	if err := m.fits(len(s[0]) + (1+strings.Count(s[0], "\n"))*int(width.AsInt())); err != nil {
-		return jinja.Undefined(), err
-	}
-	return runEngine("{{ v|indent(a, b) }}", jinja.NewString(s[0]), width, first)
-}
-
-// format puts texts where the first one says {} or {0}.
-func (m *meter) format(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-	s, err := m.texts(args)
-	if err != nil {
-		return jinja.Undefined(), err
-	}
-	text := s[0]
-	for i, arg := range s[1:] {
-		place := fmt.Sprintf("{%d}", i)
-		if err := m.fits(len(text) + (1+strings.Count(text, place))*len(arg)); err != nil {
-			return jinja.Undefined(), err
-		}
-		text = strings.Replace(strings.ReplaceAll(text, place, arg), "{}", arg, 1)
-	}
-	return jinja.NewString(text), nil
-}
-
-// method runs a method that changes a list or an object. All that is put into
-// one counts as printed, or a list of one long text many times would be more
-// than memory holds when it is.
-func (m *meter) method(template string) func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
-	return func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-		if len(args) > 3 {
-			return jinja.Undefined(), fmt.Errorf("more than two arguments")
-		}
-		for _, v := range args[1:] {
-			n, err := m.size(v)
-			if err == nil {
-				err = m.spend(n, 1)
-			}
-			if err == nil && holds(v, args[0]) {
-				err = errDeep
-			}
-			if err != nil {
-				return jinja.Undefined(), err
-			}
-		}
-		_, err := runEngine(template, args...)
-		return jinja.None(), err
-	}
-}
-
-// holds tells whether v is or has within it the list or object that part is.
-func holds(v, part jinja.Value) bool {
-	switch {
-	case v.IsList():
-		if part.IsList() && v.AsList() == part.AsList() {
-			return true
-		}
-		for _, item := range v.AsList().Items {
-			if holds(item, part) {
-				return true
-			}
-		}
-	case v.IsDict():
-		if part.IsDict() && v.AsDict() == part.AsDict() {
-			return true
-		}
-		for _, key := range v.AsDict().Keys {
-			if holds(v.AsDict().Data[key], part) {
-				return true
-			}
-		}
-	}
-	return false
+	return m.err
 }

@@ -2,37 +2,32 @@ package tokenizer
 
 import (
 	"fmt"
-	"regexp"
+	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // A template is a stranger's program, and the engine bounds neither its time nor
-// its memory. So its source is changed before it is compiled: every tag reports
-// to a meter (see meter.go), which ends a rendering that does too much; what can
-// make much of little within one tag is replaced or refused. The reports are
-// expressions that print nothing, because those are the only tags around which
-// the engine changes no white space.
-const (
-	meteredPrefix = "metered_"
-	stepName      = meteredPrefix + "step"
-	printName     = meteredPrefix + "print"
-	enterName     = meteredPrefix + "enter"
-	leaveName     = meteredPrefix + "leave"
-)
+// its memory. So its source is written anew before it is compiled: every tag
+// reports to a meter (see meter.go), which ends a rendering that does too much;
+// what can make much of little within one tag goes through the meter (see
+// code.go). What is not plain Jinja is refused. The reports are expressions that
+// print nothing, because those are the only tags around which the engine changes
+// no white space.
 
 // Limits of sources: ten times and more what templates of known models have.
 const (
-	sourceMax    = 256 << 10
-	bracketsMax  = 64  // of brackets within each other, as the parser is recursive
-	operatorsMax = 128 // in a tag: each may copy the longest text that is allowed
-	digitsMax    = 9
+	sourceMax = 256 << 10
+	blocksMax = 100 // within each other
 )
 
-// growing are the filters and methods whose results may be longer than all that
-// they are given. The meter has its own.
-var growing = map[string]string{"replace": "|.", "join": "|", "indent": "|", "format": ".", "append": ".", "insert": ".", "update": "."}
+// rewriter writes a template anew.
+type rewriter struct {
+	source string
+	out    strings.Builder
+	blocks []string // words of the blocks that are open
+	raw    int      // where the text of a raw block that is open begins, else 0
+}
 
 // metered returns source with its reports.
 func metered(source string) (string, error) {
@@ -42,33 +37,26 @@ func metered(source string) (string, error) {
 	if strings.Contains(source, meteredPrefix) || strings.Contains(source, "__filter_") {
 		return "", fmt.Errorf("names with %s or __filter_ are reserved", meteredPrefix)
 	}
-	var out strings.Builder
-	raw := false
+	w := &rewriter{source: source}
 	for at := 0; at < len(source); {
 		open := nextTag(source, at)
-		out.WriteString(source[at:open])
+		w.out.WriteString(source[at:open])
 		if open == len(source) {
 			break
 		}
 		end, ok := tagEnd(source, open)
 		if !ok {
 			// The compiler says where.
-			out.WriteString(source[open:])
+			w.out.WriteString(source[open:])
 			break
 		}
-		tag := source[open:end]
-		word := firstWord(tag)
-		raw = raw && word != "endraw"
-		if tag[1] == '#' || raw || word == "endraw" {
-			out.WriteString(tag)
-		} else if err := writeTag(&out, tag, word, textAfter(source, end)); err != nil {
+		if err := w.tag(open, end); err != nil {
 			line := 1 + strings.Count(source[:open], "\n")
 			return "", fmt.Errorf("line %d: %w", line, err)
 		}
-		raw = raw || tag[1] == '%' && word == "raw"
 		at = end
 	}
-	return out.String(), nil
+	return w.out.String(), nil
 }
 
 func nextTag(source string, at int) int {
@@ -103,12 +91,19 @@ func tagEnd(source string, open int) (end int, ok bool) {
 }
 
 // textAfter is the length of the text that a tag at whose end it stands prints
-// at most, comments skipped.
+// at most, comments skipped. White space that the tags cut off does not count.
 func textAfter(source string, at int) int {
 	n := 0
 	for {
 		open := nextTag(source, at)
-		n += open - at
+		text := source[at:open]
+		if at >= 5 && source[at-3] == '-' && nextTag(source[:at-3], at-5) == at-3 { // not that of {{-}}
+			text = strings.TrimLeft(text, " \t\r\n")
+		}
+		if strings.HasPrefix(source[min(open+2, len(source)):], "-") {
+			text = strings.TrimRight(text, " \t\r\n")
+		}
+		n += len(text)
 		if open == len(source) || source[open+1] != '#' {
 			return n
 		}
@@ -120,28 +115,19 @@ func textAfter(source string, at int) int {
 	}
 }
 
-// firstWord is a statement's keyword: letters, as the engine has it.
-func firstWord(tag string) string {
-	if tag[1] != '%' {
-		return ""
+// keyword is a statement's first word, as the engine has it.
+func keyword(code string) string {
+	code = strings.TrimSpace(code)
+	end := strings.IndexFunc(code, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) })
+	if end < 0 {
+		return code
 	}
-	text := strings.TrimSpace(strings.TrimPrefix(tag[2:], "-"))
-	n := 0
-	for n < len(text) && (text[n] == '_' || text[n]|' ' >= 'a' && text[n]|' ' <= 'z') {
-		n++
-	}
-	return text[:n]
+	return code[:end]
 }
 
-var (
-	setPattern   = regexp.MustCompile(`^set\s+([A-Za-z_][\w.]*)`)
-	macroPattern = regexp.MustCompile(`(?s)^(?:macro\s+\w+|call)\s*\((.*)\)`)
-	paramPattern = regexp.MustCompile(`([A-Za-z_]\w*)\s*(?:[,=)]|$)`)
-)
-
-// writeTag writes an expression or statement with its reports. What it sets, and
-// what a macro is called with, goes to the meter too, which knows how long it is.
-func writeTag(out *strings.Builder, tag, word string, text int) error {
+// tag writes the tag from open to end.
+func (w *rewriter) tag(open, end int) error {
+	tag := w.source[open:end]
 	head, tail := 2, len(tag)-2
 	if head < tail && tag[head] == '-' {
 		head++
@@ -149,179 +135,200 @@ func writeTag(out *strings.Builder, tag, word string, text int) error {
 	if tail > head && tag[tail-1] == '-' {
 		tail--
 	}
-	if tag[1] == '%' && word == "" {
-		return fmt.Errorf("a statement without a name")
+	within := tag[head:tail]
+	if w.raw > 0 && tag[1] == '%' && keyword(within) == "endraw" {
+		if strings.TrimSpace(within) != "endraw" {
+			return fmt.Errorf("more behind endraw")
+		}
+		w.out.WriteString(tag)
+		// What stood between is printed whatever the meter says, then counted.
+		w.report(open - w.raw + textAfter(w.source, end))
+		w.raw = 0
+		return nil
 	}
-	code, err := tameCode(tag[head:tail])
+	if w.raw > 0 || tag[1] == '#' {
+		w.out.WriteString(tag)
+		return nil
+	}
+	tokens, err := splitCode(within)
 	if err != nil {
 		return err
 	}
-	if word == "endmacro" {
-		fmt.Fprintf(out, "{{ %s() }}", leaveName)
-	}
-	if tag[1] == '{' && strings.TrimSpace(code) != "" {
-		code = " (" + code + ")|" + printName + " "
-	}
-	out.WriteString(tag[:head] + code + tag[tail:])
-	if word == "raw" {
-		return nil
-	}
-	trimmed := strings.TrimSpace(code)
-	if m := macroPattern.FindStringSubmatch(trimmed); m != nil {
-		var names strings.Builder
-		for _, p := range paramPattern.FindAllStringSubmatch(m[1], -1) {
-			names.WriteString(", " + p[1])
+	p := &parser{tokens: tokens}
+	var before, written, after string
+	if tag[1] == '%' {
+		before, written, after = w.statement(p, textAfter(w.source, end))
+	} else {
+		if len(tokens) > 0 {
+			written = "(" + p.expression().text + ")|" + printName
 		}
-		if word == "macro" {
-			fmt.Fprintf(out, "{{ %s() }}", enterName)
-		}
-		fmt.Fprintf(out, "{{ %s(%d%s) }}", stepName, text, names.String())
-		return nil
+		after = report(textAfter(w.source, end))
 	}
-	if m := setPattern.FindStringSubmatch(trimmed); m != nil {
-		fmt.Fprintf(out, "{{ %s(%d, %s) }}", stepName, text, strings.TrimRight(m[1], "."))
-		return nil
+	if p.peek() != "" {
+		p.failf("%s where the tag should end", p.found())
 	}
-	if word == "macro" || word == "set" {
-		return fmt.Errorf("a %s of nothing that has a name", word)
+	// Line ends are kept for what the compiler says about later ones.
+	lines := max(strings.Count(within, "\n")-strings.Count(written, "\n"), 0)
+	w.out.WriteString(before + tag[:head] + " " + written + " " + strings.Repeat("\n", lines) + tag[tail:] + after)
+	if written == "raw" {
+		w.raw = end
 	}
-	fmt.Fprintf(out, "{{ %s(%d) }}", stepName, text)
-	return nil
+	return p.err
 }
 
-// codeToken takes one token of a tag's code. What it does not take is refused, as
-// Jinja does; the engine skips it, which would hide a filter's name behind its
-// bar, or takes it for a name.
-var codeToken = regexp.MustCompile(`^(?:\s+|"(?:\\.|[^"\\])*"?|'(?:\\.|[^'\\])*'?|[0-9]+(?:\.[0-9]+(?:[eE][+-]?[0-9]*)?)?|[A-Za-z_][A-Za-z0-9_]*|\*\*|//|==|!=|<=|>=|[,.:()\[\]{}|~+\-*/%<>=])`)
-
-// tamer changes the code of one tag, token by token.
-type tamer struct {
-	out       []string // tokens so far, white space included
-	solid     []int    // where in out the tokens that are not white space stand
-	open      []int    // where in solid the brackets stand that are open
-	operators int
+// report is what tells the meter of text and of what variables hold.
+func report(text int, variables ...string) string {
+	return fmt.Sprintf("{{ %s(%s) }}", stepName, strings.Join(append([]string{fmt.Sprint(text)}, variables...), ", "))
 }
 
-func tameCode(code string) (string, error) {
-	var t tamer
-	quoted := regexpDotAll(code)
-	for at := 0; at < len(code); {
-		n := len(codeToken.FindString(quoted[at:]))
-		if n == 0 {
-			r, size := utf8.DecodeRuneInString(code[at:])
-			if !unicode.IsSpace(r) {
-				return "", fmt.Errorf("the character %q has no meaning outside quotes", r)
+func (w *rewriter) report(text int) { w.out.WriteString(report(text)) }
+
+// statement reads one and returns it with what belongs before and after it. What
+// it sets, and what a macro is called with, goes to the meter, which knows how
+// long it is.
+func (w *rewriter) statement(p *parser, text int) (before, written, after string) {
+	after = report(text)
+	word := p.peek()
+	p.at++
+	switch word {
+	case "if":
+		w.open(p, word)
+		return "", word + " " + p.expression().text, after
+	case "elif":
+		return "", word + " " + p.expression().text, after
+	case "else", "raw":
+		if word == "raw" {
+			after = "" // it would be printed
+		}
+	case "break", "continue":
+		w.leaveRound(p, word)
+	case "generation":
+		w.open(p, word)
+	case "endif", "endfor", "endset", "endfilter", "endgeneration":
+		w.close(p, word)
+	case "endmacro", "endcall":
+		w.close(p, word)
+		before = fmt.Sprintf("{{ %s() }}", leaveName)
+	case "for":
+		return "", w.loop(p), after
+	case "set":
+		return w.set(p, text)
+	case "macro":
+		return w.macro(p, text)
+	case "call":
+		return w.call(p, text)
+	case "filter":
+		w.open(p, word)
+		name := p.variable()
+		if !slices.Contains(plainFilters, name) { // the engine would leave the text as it is
+			p.failf("a block may be filtered only by one of %s", strings.Join(plainFilters, ", "))
+		}
+		return "", word + " " + name, after
+	default:
+		p.at--
+		p.failf("%s where a statement such as if, for or set should stand", p.found())
+	}
+	return before, word, after
+}
+
+func (w *rewriter) open(p *parser, word string) {
+	if w.blocks = append(w.blocks, word); len(w.blocks) > blocksMax {
+		p.failf("more than %d blocks within each other", blocksMax)
+	}
+}
+
+func (w *rewriter) close(p *parser, word string) {
+	n := len(w.blocks)
+	if n == 0 || "end"+w.blocks[n-1] != word {
+		p.failf("%s without its beginning", word)
+		return
+	}
+	w.blocks = w.blocks[:n-1]
+}
+
+// leaveRound checks that a loop is there to be left, in the same macro.
+func (w *rewriter) leaveRound(p *parser, word string) {
+	for i := len(w.blocks) - 1; i >= 0 && w.blocks[i] != "macro" && w.blocks[i] != "call"; i-- {
+		if w.blocks[i] == "for" {
+			return
+		}
+	}
+	p.failf("%s outside of a loop", word)
+}
+
+func (w *rewriter) loop(p *parser) string {
+	w.open(p, "for")
+	text := "for " + p.variable()
+	if p.take(",") {
+		text += ", " + p.variable()
+	}
+	p.expect("in")
+	// The engine splits the rest at the words that are in no brackets.
+	text += " in " + passed(p.or(), itemsName)
+	if p.take("if") {
+		text += " if (" + p.expression().text + ")|" + passName
+	}
+	return text
+}
+
+func (w *rewriter) set(p *parser, text int) (before, written, after string) {
+	name := p.variable()
+	if p.peek() == "" {
+		w.open(p, "set")
+		return "", "set " + name, report(text)
+	}
+	if p.take(".") {
+		name += "." + p.variable()
+	}
+	p.expect("=")
+	// The engine takes what is behind the first = for the value.
+	return "", "set " + name + " = " + p.expression().text, report(text, name)
+}
+
+// macro reads name(a, b=default). The engine splits the parameters at every
+// comma, even in quotes.
+func (w *rewriter) macro(p *parser, text int) (before, written, after string) {
+	w.open(p, "macro")
+	written = "macro " + p.variable() + "("
+	p.expect("(")
+	var names []string
+	for p.err == nil && !p.take(")") {
+		name := p.variable()
+		if len(names) > 0 {
+			written += ", "
+		}
+		names = append(names, name)
+		written += name
+		if p.take("=") {
+			value := p.expression().text
+			if strings.Contains(value, ",") {
+				p.failf("the default of %s has a comma, which is not supported", short(name))
 			}
-			t.out = append(t.out, " ")
-			at += size
-			continue
+			written += "=" + value
 		}
-		token := code[at : at+n]
-		at += n
-		rest := strings.TrimLeft(code[at:], " \t\r\n")
-		if strings.TrimSpace(token) != "" {
-			var err error
-			if token, err = t.tame(token, rest); err != nil {
-				return "", err
-			}
-			t.solid = append(t.solid, len(t.out))
+		if p.peek() != ")" {
+			p.expect(",")
 		}
-		t.out = append(t.out, token)
 	}
-	return strings.Join(t.out, ""), nil
+	return "", written + ")", fmt.Sprintf("{{ %s() }}", enterName) + report(text, names...)
 }
 
-// regexpDotAll makes line ends ordinary, so that \. takes an escaped one.
-func regexpDotAll(code string) string { return strings.ReplaceAll(code, "\\\n", "\\ ") }
-
-// before is the i-th token before the present one that is not white space.
-func (t *tamer) before(i int) string {
-	if len(t.solid) < i {
-		return ""
-	}
-	return t.out[t.solid[len(t.solid)-i]]
-}
-
-func (t *tamer) tame(token, rest string) (string, error) {
-	switch token {
-	case "(", "[", "{":
-		if t.open = append(t.open, len(t.solid)); len(t.open) > bracketsMax {
-			return "", fmt.Errorf("more than %d brackets within each other", bracketsMax)
-		}
-	case ")", "]", "}":
-		t.open = t.open[:max(len(t.open)-1, 0)]
-	case "+", "~", ",", "|":
-		if t.operators++; t.operators > operatorsMax {
-			return "", fmt.Errorf("more than %d operators and commas in one tag", operatorsMax)
-		}
-	case "*":
-		return token, t.refuseRepeat(rest)
-	case ":":
-		return token, t.refuseStride(rest)
-	}
-	if token[0] >= '0' && token[0] <= '9' && !strings.Contains(token, ".") && len(token) > digitsMax {
-		return "", fmt.Errorf("the number %s has more than %d digits", short(token), digitsMax)
-	}
-	switch previous := t.before(1); {
-	case previous == "|" && token == "tojson":
-		return pythonFilter, nil
-	case previous == "|" && strings.Contains(growing[token], "|"):
-		return meteredPrefix + token, nil
-	case previous == "." && strings.Contains(growing[token], "."):
-		dot := t.solid[len(t.solid)-1]
-		if strings.HasPrefix(rest, "(") {
-			t.out[dot] = "|"
-			return meteredPrefix + token, nil
-		}
-		// A field of that name, and no method to be called by another name.
-		t.out[dot] = ""
-		return "['" + token + "']", nil
-	}
-	return token, nil
-}
-
-var (
-	shortNumber = regexp.MustCompile(`^[0-9]{1,2}(?:[^0-9.]|$)`)
-	allDigits   = regexp.MustCompile(`^[0-9.]+$`)
-)
-
-// refuseRepeat refuses a * that might repeat a text often: one side has to be a
-// number that the template writes out, and a small one if the text may stand
-// before it.
-func (t *tamer) refuseRepeat(rest string) error {
-	const factors = "* / // % **"
-	left := allDigits.MatchString(t.before(1)) && (t.before(2) == "" || !strings.Contains(factors, t.before(2)))
-	if left || shortNumber.MatchString(rest) && t.before(2) != "*" {
-		return nil
-	}
-	return fmt.Errorf("a product without a small number that is written out is not supported, because it may repeat a text without end")
-}
-
-// refuseStride refuses a slice with a step, except of the whole: [::-1]. The
-// engine counts from its start to its stop, wherever they are.
-func (t *tamer) refuseStride(rest string) error {
-	if len(t.open) == 0 {
-		return nil
-	}
-	bracket := t.open[len(t.open)-1]
-	if t.out[t.solid[bracket]] != "[" {
-		return nil
-	}
-	depth, colons := 0, 0
-	for _, at := range t.solid[bracket+1:] {
-		switch t.out[at] {
-		case "(", "[", "{":
-			depth++
-		case ")", "]", "}":
-			depth--
-		case ":":
-			if depth == 0 {
-				colons++
+// call reads (a, b) f(…), or f(…) alone.
+func (w *rewriter) call(p *parser, text int) (before, written, after string) {
+	w.open(p, "call")
+	var names []string
+	if p.take("(") {
+		for p.err == nil && !p.take(")") {
+			names = append(names, p.variable())
+			if p.peek() != ")" {
+				p.expect(",")
 			}
 		}
 	}
-	if colons > 0 && len(t.solid) != bracket+2 {
-		return fmt.Errorf("a slice with a step has to be of the whole, [::-1]")
+	e := p.expression()
+	if e.call == "" {
+		p.failf("a call block of what is no call")
 	}
-	return nil
+	written = "call(" + strings.Join(names, ", ") + ") " + e.call
+	return "", written, fmt.Sprintf("{{ %s() }}", enterName) + report(text, names...)
 }
