@@ -24,6 +24,7 @@ type Options struct {
 	BodyWait  time.Duration // until a request must be there, its head no later than headerWait; default 30 s
 	WriteWait time.Duration // for a client to take what is written; default 60 s
 	OpenMax   int           // answers that may be open at once; default 8192
+	ProbeWait time.Duration // for a model to show /health_generate that it lives; default 20 s, as SGLang's
 }
 
 // Door is the HTTP handler. Until Open it answers that it is starting.
@@ -61,6 +62,9 @@ func New(o Options) *Door {
 	}
 	if o.OpenMax == 0 {
 		o.OpenMax = 8192
+	}
+	if o.ProbeWait == 0 {
+		o.ProbeWait = 20 * time.Second
 	}
 	d := &Door{options: o, bulk: make(chan struct{}, 1), inFlight: map[string]context.CancelCauseFunc{}, exchanges: newExchanges()}
 	d.page = page.Handler(d.live)
@@ -242,7 +246,7 @@ func (d *Door) enter(a *ask, cancel context.CancelCauseFunc) (leave func(), err 
 	case d.draining:
 		return nil, unavailable("the server is shutting down")
 	case d.open+answers > d.options.OpenMax:
-		return nil, unavailable("The request queue is full.")
+		return nil, ErrQueueFull
 	}
 	for i, id := range ids {
 		if d.inFlight[id] != nil || slices.Contains(ids[:i], id) {

@@ -22,6 +22,9 @@ func (e *Error) Error() string { return e.Message }
 // ErrCanceled is what a Stream ends with when its client has gone.
 var ErrCanceled = errors.New("the client has gone")
 
+// ErrQueueFull is what a Service's Submit returns that has no place left to wait.
+var ErrQueueFull = unavailable("The request queue is full.")
+
 // statusGone is nginx's number for clients that have gone: HTTP has none.
 const statusGone = 499
 

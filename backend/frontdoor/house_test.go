@@ -55,7 +55,7 @@ func (s *stage) Submit(ctx context.Context, r *Request) (Stream, error) {
 	o := s.orderOf(r)
 	switch o.Refuse {
 	case "full":
-		return nil, unavailable("The request queue is full.")
+		return nil, ErrQueueFull
 	case "wordy":
 		return nil, badRequest("prompt", "the prompt is %s", strings.Repeat("far too long, ", 100_000))
 	case "long":

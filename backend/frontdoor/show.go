@@ -3,6 +3,7 @@ package frontdoor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -32,19 +33,19 @@ func (d *Door) health(h *House, w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// healthGenerate has every model of this process write a token.
+// healthGenerate sees every model of this process make a step.
 func (d *Door) healthGenerate(h *House, w http.ResponseWriter, r *http.Request) {
 	if err := d.healthy(h); err != nil {
 		writeError(w, err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), probeWait)
+	ctx, cancel := context.WithTimeout(r.Context(), d.options.ProbeWait)
 	defer cancel()
 	for m := range h.Models {
 		if !h.Models[m].Here {
 			continue
 		}
-		if err := h.probe(ctx, m); err != nil {
+		if err := h.steps(ctx, m); err != nil {
 			writeError(w, unavailable("model %s does not write: %v", h.Models[m].Name, err))
 			return
 		}
@@ -52,8 +53,42 @@ func (d *Door) healthGenerate(h *House, w http.ResponseWriter, r *http.Request) 
 	w.WriteHeader(http.StatusOK)
 }
 
-const probeWait = 20 * time.Second // as SGLang waits
+// steps returns nil once the model has made a step, for whomever: under load a
+// request of our own would wait for its turn, or find the queue full, while
+// others are answered. An idle model has nothing else to do, so it is asked.
+func (h *House) steps(ctx context.Context, model int) error {
+	before := h.Service.Stats()[model].Steps
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // what was asked is of no use any more
+	asked := make(chan error, 1)
+	go func() { asked <- h.probe(ctx, model) }()
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	failed := errors.New("it has made no step")
+	for {
+		if h.Service.Stats()[model].Steps > before {
+			return nil
+		}
+		select {
+		case err := <-asked:
+			switch {
+			case err == nil:
+				return nil
+			case !errors.Is(err, ErrQueueFull) && ctx.Err() == nil:
+				return err
+			case ctx.Err() == nil:
+				failed = err // but those before us in the queue may be served
+			}
+		case <-tick.C:
+		case <-ctx.Done():
+			return failed
+		}
+	}
+}
 
+const probeEvery = 20 * time.Millisecond
+
+// probe has a model write one token.
 func (h *House) probe(ctx context.Context, model int) error {
 	r := &Request{Model: model, Prompt: []Token{0}, MaxTokens: 1, Logprobs: -1}
 	r.Text = h.text(r, true)

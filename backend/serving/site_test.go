@@ -131,6 +131,7 @@ type plan struct {
 	b          int
 	rule       scheduler.Rule
 	drain      time.Duration
+	door       frontdoor.Options
 }
 
 func (p *plan) text(seed uint64) string { return p.texts[seed%uint64(len(p.texts))] }
@@ -191,7 +192,7 @@ func (p plan) open(t testing.TB) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := p.door(t, service)
+	s := p.serve(t, service)
 	t.Cleanup(func() {
 		if err := service.Close(); err != nil {
 			t.Error(err)
@@ -201,9 +202,9 @@ func (p plan) open(t testing.TB) *site {
 	return s
 }
 
-// door serves a service that is there.
-func (p *plan) door(t testing.TB, service *Service) *site {
-	door := frontdoor.New(frontdoor.Options{})
+// serve serves a service that is there.
+func (p *plan) serve(t testing.TB, service *Service) *site {
+	door := frontdoor.New(p.door)
 	door.Open(&frontdoor.House{Service: service, Names: []string{"routed"}, Models: []frontdoor.Model{{Name: "small", Here: true}, {Name: "large", Here: true}},
 		Tokenizer: tokenizer.Bytes(vocab), EOS: []backend.Token{eos}, Vocab: vocab, Context: p.context, MaxLogprobs: 20})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
