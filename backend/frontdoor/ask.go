@@ -30,6 +30,7 @@ type ask struct {
 	usage     bool // a stream ends with what was used
 	eachUsage bool // every chunk says what was used so far
 	tokenIDs  bool // the answer has token ids
+	asIDs     bool // log probabilities have ids for texts
 	writers   bool // the answer says which model wrote each token
 	list      bool // the answer of /generate is a list
 	idTexts   bool // /generate shows texts beside ids of log probabilities
@@ -244,6 +245,7 @@ func (a *ask) streaming(f *fields) {
 		f.adopt(o)
 	}
 	a.tokenIDs = f.flag("return_token_ids", false)
+	a.asIDs = f.flag("return_tokens_as_token_ids", false)
 }
 
 // top reads how many most probable tokens are told of: -1 stands for all, where

@@ -46,6 +46,7 @@ var types = map[int]string{
 	http.StatusMethodNotAllowed:      "MethodNotAllowedError",
 	http.StatusRequestTimeout:        "TimeoutError",
 	http.StatusRequestEntityTooLarge: "RequestTooLargeError",
+	http.StatusUnsupportedMediaType:  "UnsupportedMediaTypeError",
 	statusGone:                       "ClientClosedRequestError",
 	http.StatusServiceUnavailable:    "ServiceUnavailableError",
 }
@@ -142,7 +143,9 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	if err != nil {
 		panic("frontdoor: an answer that is no JSON: " + err.Error())
 	}
+	body = append(body, '\n')
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", decimal(len(body))) // who reads knows the end, whatever follows
 	w.WriteHeader(status)
-	w.Write(append(body, '\n')) // a client that has gone is no error of ours
+	w.Write(body) // a client that has gone is no error of ours
 }

@@ -216,16 +216,15 @@ const (
 func (d *Door) abort(_ *House, w http.ResponseWriter, r *http.Request) {
 	var id string
 	var all bool
-	err := d.read(w, r, func(f *fields) { id, all = f.text("rid"), f.flag("abort_all", false) })
-	if err != nil {
-		writeError(w, err)
+	ok := d.read(w, r, func(f *fields) { id, all = f.text("rid"), f.flag("abort_all", false) })
+	if !ok {
 		return
 	}
 	d.mu.Lock()
 	// order: each is told for itself.
-	for open, cancel := range d.inFlight {
-		if all || open == id {
-			cancel(errAborted)
+	for open, o := range d.inFlight {
+		if all || id == open || id == o.prefix+open {
+			o.cancel(errAborted)
 		}
 	}
 	d.mu.Unlock()
@@ -234,13 +233,12 @@ func (d *Door) abort(_ *House, w http.ResponseWriter, r *http.Request) {
 
 func (d *Door) tokenize(h *House, w http.ResponseWriter, r *http.Request) {
 	a, strings := &ask{form: textForm{}, house: h}, false
-	err := d.read(w, r, func(f *fields) {
+	ok := d.read(w, r, func(f *fields) {
 		a.choose(f)
 		h.readTokenize(a, f)
 		strings = f.flag("return_token_strs", false)
 	})
-	if err != nil {
-		writeError(w, err)
+	if !ok {
 		return
 	}
 	writeJSON(w, http.StatusOK, a.tokenized(strings))
@@ -307,9 +305,8 @@ func (a *ask) tokenized(strings bool) map[string]any {
 
 func (d *Door) detokenize(h *House, w http.ResponseWriter, r *http.Request) {
 	var text any // or a list of texts
-	err := d.read(w, r, func(f *fields) { text = h.readDetokenize(f) })
-	if err != nil {
-		writeError(w, err)
+	ok := d.read(w, r, func(f *fields) { text = h.readDetokenize(f) })
+	if !ok {
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"prompt": text, "text": text})
