@@ -273,9 +273,12 @@ func (a *ask) choices(seed uint64) []*choice {
 		for k := range a.n {
 			r := w.common
 			r.Prompt = prompt
-			if w.seed != nil {
+			switch {
+			case w.seed != nil:
 				r.Seed = uint64(*w.seed) + uint64(k) // as vLLM does it
-			} else {
+			case r.Sampling.Temperature == 0:
+				r.Seed = greedySeed(a.house.Seed, prompt)
+			default:
 				r.Seed = algorithms.Bits(seed, p*a.n+k, purposeSeed)
 			}
 			r.Text = a.house.text(&r, w.skip)
@@ -283,6 +286,16 @@ func (a *ask) choices(seed uint64) []*choice {
 		}
 	}
 	return list
+}
+
+// greedySeed is that of a request that draws no tokens. Routing may draw for it,
+// and so may an engine that makes its tokens up: equal prompts have equal seeds, so
+// that they get the same answer there too.
+func greedySeed(seed uint64, prompt []Token) uint64 {
+	for i, t := range prompt {
+		seed = algorithms.Bits(seed^uint64(t), i, purposeGreedy)
+	}
+	return seed
 }
 
 // rid is how /generate calls a prompt's answers.
@@ -296,8 +309,11 @@ func (a *ask) rid(prompt int) string {
 	return a.id
 }
 
-// purposeSeed is the draw of a seed for requests that come without.
-const purposeSeed algorithms.Purpose = 0xfd01
+// Draws of seeds for requests that come without.
+const (
+	purposeSeed   algorithms.Purpose = 0xfd01
+	purposeGreedy algorithms.Purpose = 0xfd02
+)
 
 // promptTokens counts each prompt once, however many answers it gets.
 func (a *ask) promptTokens() int {

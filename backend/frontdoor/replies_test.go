@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,4 +126,17 @@ func TestTokensAsIDs(t *testing.T) {
 	r = s.post(textPath, say.body(textPath, `"logprobs":1,"return_tokens_as_token_ids":false`))
 	wants(t, r.body, "a", "choices", 0, "logprobs", "tokens", 0)
 	refused(t, s.post(textPath, `{"prompt":"a","return_tokens_as_token_ids":"yes"}`), 400, "return_tokens_as_token_ids")
+}
+
+// Where nothing is drawn equal prompts have equal answers. Routing and made-up
+// engines draw from the seed: so that is the same too, unless a client says more.
+func TestGreedyRequestsRepeat(t *testing.T) {
+	s := open(t, Options{})
+	for _, c := range []struct{ say, more string }{{"x", `,"n":2`}, {"y", ``}, {"x", ``}, {"x", `,"seed":7`}} {
+		s.post(textPath, order{Say: c.say}.body(textPath, `"temperature":0`+c.more))
+	}
+	x, y := s.stage.seeds[0], s.stage.seeds[2]
+	if want := []uint64{x, x, y, x, 7}; x == y || !slices.Equal(s.stage.seeds, want) {
+		t.Errorf("the seeds are %v, want those of the prompts, %v", s.stage.seeds, want)
+	}
 }
