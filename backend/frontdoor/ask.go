@@ -61,8 +61,8 @@ var (
 func (a *ask) choose(f *fields) {
 	a.common.Model = Routed
 	a.name = a.house.Served()[0]
-	if f.has("model") {
-		a.name = f.text("model")
+	if name := f.text("model"); name != "" { // as vLLM takes it
+		a.name = name
 	}
 	model, ok := a.house.find(a.name)
 	if !ok && f.err == nil {

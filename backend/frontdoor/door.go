@@ -112,7 +112,7 @@ var endpoints = map[string]endpoint{
 	"/server_info":         {"GET", (*Door).serverInfo, false, false},
 	"/get_server_info":     {"GET", (*Door).serverInfo, false, false},
 	"/load":                {"GET", (*Door).load, false, false},
-	"/get_load":            {"GET", (*Door).load, false, false},
+	"/get_load":            {"GET", (*Door).loads, false, false},
 	"/status":              {"GET", (*Door).status, false, false},
 	"/flush_cache":         {"GET POST", (*Door).flush, false, false},
 	"/health_generate":     {"GET", (*Door).healthGenerate, false, true},

@@ -181,6 +181,27 @@ func (d *Door) load(_ *House, w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]int{"server_load": open})
 }
 
+// loadOf is what SGLang tells dispatchers of each of its schedulers.
+type loadOf struct {
+	Rank    int `json:"dp_rank"`
+	Open    int `json:"num_reqs"` // those that wait among them
+	Waiting int `json:"num_waiting_reqs"`
+	Tokens  int `json:"num_tokens"` // of KV that requests hold
+}
+
+// loads tells of one scheduler: who sends requests here has no choice of models.
+func (d *Door) loads(h *House, w http.ResponseWriter, _ *http.Request) {
+	o := loadOf{}
+	for _, st := range h.Service.Stats() {
+		o.Waiting += st.Waiting
+		o.Tokens += st.KVHeld
+	}
+	d.mu.Lock()
+	o.Open = d.open
+	d.mu.Unlock()
+	writeJSON(w, http.StatusOK, []loadOf{o})
+}
+
 // flush drops cached prefixes, if nothing runs or waits. As long as something
 // does it waits for the seconds of the query timeout; a moment without one, since
 // a request is not gone everywhere when its client has the last token.
