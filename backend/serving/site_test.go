@@ -261,6 +261,8 @@ type result struct {
 	finish  string
 	stop    any
 	usage   int // completion tokens
+	prompt  int // tokens of it
+	cached  int // those that were there already
 	failure string
 	done    bool // [DONE]
 	events  int
@@ -278,7 +280,11 @@ type choiceJSON struct {
 type answerJSON struct {
 	Choices []choiceJSON
 	Usage   *struct {
-		Tokens int `json:"completion_tokens"`
+		Prompt  int `json:"prompt_tokens"`
+		Tokens  int `json:"completion_tokens"`
+		Details struct {
+			Cached int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
 	}
 	Error *struct{ Message string }
 }
@@ -292,7 +298,7 @@ func (r *result) add(body string) error {
 		r.failure = a.Error.Message
 	}
 	if a.Usage != nil {
-		r.usage = a.Usage.Tokens
+		r.usage, r.prompt, r.cached = a.Usage.Tokens, a.Usage.Prompt, a.Usage.Details.Cached
 	}
 	for _, c := range a.Choices {
 		r.text += c.Text
