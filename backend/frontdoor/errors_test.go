@@ -92,7 +92,6 @@ var mistakes = []struct {
 	{"X04 model", textPath, `{` + hi + `,"model":"x"}`, 404, "The model `x` does not exist"},
 	{"X04 model of a chat", chatPath, `{` + user + `,"model":"x"}`, 404, "The model `x` does not exist"},
 	{"X04 model elsewhere", textPath, `{` + hi + `,"model":"elsewhere"}`, 404, "does not exist"},
-	{"X04 empty model", textPath, `{` + hi + `,"model":""}`, 404, "does not exist"},
 	{"X05 prompt too long", textPath, `{"prompt":"` + strings.Repeat("x", stageContext) + `"}`, 400, "4096 tokens"},
 	{"X05 too many ids", textPath, `{"prompt":[` + strings.Repeat("1,", stageContext) + `1]}`, 400, "4096 tokens"},
 	{"X05 as many ids", textPath, `{"prompt":[[` + strings.Repeat("1,", stageContext-1) + `1]]}`, 400, "4096 tokens"},

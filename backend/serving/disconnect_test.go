@@ -76,7 +76,7 @@ func TestDisconnectSendsNothingMore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := p.door(t, service)
+	s := p.serve(t, service)
 	for seed := range 10 {
 		s.leave(asks(seed, `"stream":`+fmt.Sprint(seed%2 == 0)), func() bool { return s.service.Stats()[0].Pending > 0 })
 		s.idle()

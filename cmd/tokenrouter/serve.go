@@ -66,7 +66,9 @@ writes each token of an answer.
 
 Without models it runs two toys with made-up weights: they write nonsense, and
 need no download. With --on paced no model runs at all: steps take as long as a
-profile says, to try the speed of GPUs that are not there.
+profile says, to try the speed of GPUs that are not there. Their tokens are made
+up from the seed: sampling settings change nothing but that equal prompts have
+equal answers at temperature 0.
 
 FILE.toml may hold what flags say, as name = value; flags go before it. With
 --processes each model has a process of its own, started by the same command but
