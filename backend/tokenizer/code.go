@@ -72,6 +72,7 @@ type code struct {
 type parser struct {
 	tokens []string
 	at     int
+	calls  int // of filters too
 	err    error
 }
 
@@ -395,6 +396,7 @@ func (p *parser) filter(e code) code {
 		return code{}
 	}
 	p.at++
+	p.calls++ // a macro, perhaps
 	var a arguments
 	if p.peek() == "(" {
 		a = p.arguments()

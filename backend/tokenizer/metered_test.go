@@ -69,6 +69,8 @@ var greedy = map[string]string{
 	"filter block":   strings.Repeat(`{% filter tojson %}`, 60) + `"` + strings.Repeat(`{% endfilter %}`, 60),
 	"code in quotes": `{% set n = namespace() %}{% set n.b"= 'a'.replace or " %}{{ n['b"']('a', 'aa') }}`,
 	"default":        `{% macro f(a='1,b='a'.replace,') %}{{ b('a', 'aa') }}{% endmacro %}{{ f() }}`,
+	"own default":    `{% macro f(a=f()) %}{% endmacro %}{{ f() }}`,
+	"filter default": `{% macro f(a='x'|f) %}{% endmacro %}{{ f() }}`,
 	"cycler":         `{% set l = [] %}{% set c = cycler(0, l) %}{% set _ = l.append(c) %}{% set _ = c.next() %}{{ l|string }}`,
 	"shared memory": `{% set l = [1, 2, 3] %}{% set _ = l.append(4) %}{% set a = l|map %}{% set _ = a.append(0) %}{% set _ = l.append(a) %}` +
 		`{{ a|string }}`,
