@@ -4,8 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/tokenrouter/tokenrouter/experiments/internal/locate"
 )
 
 // formatVersion is part of every cell's key: it changes whenever the meaning
@@ -127,9 +130,9 @@ func (d *document) plan() *Plan {
 	for _, s := range seeds {
 		p.Seeds = append(p.Seeds, uint64(s))
 	}
-	d.refuseRepeats("on", p.On)
-	d.refuseRepeats("systems", p.Systems)
-	d.refuseRepeats("seeds", p.Seeds)
+	refuseRepeats(d, "on", p.On)
+	refuseRepeats(d, "systems", p.Systems)
+	refuseRepeats(d, "seeds", p.Seeds)
 	d.checkSize(p)
 	if len(d.errs) > 0 {
 		return nil
@@ -159,25 +162,13 @@ func listOr(s settings, path string) []string {
 	return keyAt[path].def.([]string)
 }
 
-func refuseRepeated[T comparable](items []T) int {
-	for i := range items {
-		if slices.Contains(items[:i], items[i]) {
-			return i
+// refuseRepeats reports the first item that stands twice in a list.
+func refuseRepeats[T comparable](d *document, path string, items []T) {
+	for i, item := range items {
+		if slices.Contains(items[:i], item) {
+			d.fail(problem{path: locate.Index(path, i), msg: "is given twice"})
+			return
 		}
-	}
-	return -1
-}
-
-func (d *document) refuseRepeats(path string, items any) {
-	i := -1
-	switch items := items.(type) {
-	case []string:
-		i = refuseRepeated(items)
-	case []uint64:
-		i = refuseRepeated(items)
-	}
-	if i >= 0 {
-		d.fail(problem{path: fmt.Sprintf("%s[%d]", path, i), msg: "is given twice"})
 	}
 }
 
@@ -196,17 +187,11 @@ func (d *document) checkSize(p *Plan) {
 func (d *document) eachPoint(f func(settings, []Setting, map[string]origin)) {
 	at := make([]int, len(d.axes))
 	for {
-		s, origins := settings{}, map[string]origin{}
-		for path, v := range d.values {
-			s[path] = v
-		}
-		for path, o := range d.origin {
-			origins[path] = o
-		}
+		s, origins := maps.Clone(d.values), maps.Clone(d.origin)
 		var swept []Setting
 		for i, a := range d.axes {
 			o := a.origin
-			o.src += fmt.Sprintf("[%d]", at[i])
+			o.src = locate.Index(o.src, at[i])
 			s[a.path], origins[a.path] = a.values[at[i]], o
 			swept = append(swept, Setting{Path: a.path, Value: a.values[at[i]]})
 		}

@@ -3,6 +3,8 @@ package experiments
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tokenrouter/tokenrouter/experiments/internal/locate"
@@ -70,7 +72,7 @@ func (c *valueCheck) class(sub string, t map[string]any) Class {
 	for i := range classKeys {
 		known = append(known, classKeys[i].path)
 	}
-	for _, name := range sortedKeys(t) {
+	for _, name := range slices.Sorted(maps.Keys(t)) {
 		k := classKey(name)
 		at := sub + "." + locate.Join("", name)
 		if k == nil {
@@ -203,8 +205,8 @@ func (c *valueCheck) length(v any) Length {
 			break
 		}
 	}
-	for _, name := range sortedKeys(table) {
-		if !contains(form.known, name) {
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		if !slices.Contains(form.known, name) {
 			c.fail("."+locate.Join("", name), offer(name, form.known), "unknown key")
 		}
 	}
@@ -221,15 +223,6 @@ func (c *valueCheck) length(v any) Length {
 		}
 	}
 	return l
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 func (c *valueCheck) formed(table map[string]any) Length {

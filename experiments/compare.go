@@ -50,11 +50,11 @@ func Compare(r *Results, tol Tolerance) []Comparison {
 	seen := map[string]bool{}
 	for i := range rows {
 		row := &rows[i]
-		if key := (Cell{Point: row.Point, System: row.System, On: row.On}).Key(); !IsReal(row.On) || seen[key] {
+		key := Cell{Point: row.Point, System: row.System, On: row.On}.Key()
+		if !IsReal(row.On) || seen[key] {
 			continue
-		} else {
-			seen[key] = true
 		}
+		seen[key] = true
 		c := Comparison{Point: row.Point, System: row.System, Place: row.On}
 		other := func(on string) *Row {
 			k := slices.IndexFunc(rows, func(o Row) bool { return o.Point == row.Point && o.System == row.System && o.On == on })

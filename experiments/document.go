@@ -3,6 +3,7 @@ package experiments
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -158,7 +159,7 @@ func (d *document) modelName(v any, src string) (string, bool) {
 // walk checks the keys of one table. src is its path in the file, path its
 // name in errors and settings, pattern its name in the key table.
 func (d *document) walk(t map[string]any, src, path, pattern string) {
-	for _, name := range sortedKeys(t) {
+	for _, name := range slices.Sorted(maps.Keys(t)) {
 		v := t[name]
 		at := origin{src: locate.Join(src, name)}
 		full, general := locate.Join(path, name), locate.Join(pattern, name)
@@ -225,7 +226,7 @@ func (d *document) readSweep(v any) {
 }
 
 func (d *document) sweepTable(t map[string]any, src, path string) {
-	for _, name := range sortedKeys(t) {
+	for _, name := range slices.Sorted(maps.Keys(t)) {
 		at, full := origin{src: locate.Join(src, name)}, name
 		if path != "" {
 			full = path + "." + name

@@ -100,8 +100,7 @@ func (s *setup) outcome(sum metrics.Summary) Outcome {
 		sum.Steps = steps
 	}
 	sum.CountGPUs(gpusOf(s.models))
-	nan := math.NaN()
-	return Outcome{Status: StatusOK, Summary: sum, Large: large, OverheadUs: metrics.Quantiles{Mean: nan, P50: nan, P95: nan, P99: nan}}
+	return Outcome{Status: StatusOK, Summary: sum, Large: large, OverheadUs: metrics.QuantilesOf(nil)}
 }
 
 // gpusOf counts the GPUs that the models take, shared ones once.

@@ -44,16 +44,12 @@ func (s *setup) measure(ctx context.Context, c Cell, logs string) Outcome {
 
 // realReason says why a place in real time cannot show the system; "" if it can.
 func (s *setup) realReason(place string) string {
-	spec := s.spec
-	steady := spec.Workload.Kind == KindSteady
 	switch {
-	case spec.HandoffMs > 0:
+	case s.spec.HandoffMs > 0:
 		return "in real time a hand-off takes as long as it takes: handoff.ms = 0"
-	case steady && s.queryShare != nil:
-		return "each request is drawn once, so requests must end: workload.kind closed, not steady"
-	case steady && (s.reread || s.dispatcher != nil):
-		return "reading all tokens again and again needs requests that end: workload.kind closed, not steady"
-	case s.static && spec.Workload.Kind == KindClosed:
+	case s.steadyReason() != "":
+		return s.steadyReason()
+	case s.static && s.spec.Workload.Kind == KindClosed:
 		return "a static batch takes in who is there at one instant, and users ask one after the other: workload.kind steady"
 	case place == OnCPU && s.eager:
 		return "published code runs without CUDA graphs, and this machine has none to leave out"
@@ -116,9 +112,9 @@ func (s *setup) realModel(i int, e backend.Engine, kvTokens int, stepNs int64) s
 
 // pacedModels makes engines that take as long as the models' profiles say.
 func (s *setup) pacedModels(config *measure.Config) (counts []*counted, err error) {
-	context := s.spec.Workload.context()
+	contextTokens := s.spec.Workload.context()
 	if s.spec.Workload.Kind == KindSteady {
-		config.System.HoldContext = context
+		config.System.HoldContext = contextTokens
 	}
 	var gpu *paced.GPU
 	if factors := s.interference(); factors != nil {
@@ -129,12 +125,12 @@ func (s *setup) pacedModels(config *measure.Config) (counts []*counted, err erro
 	counts = make([]*counted, len(s.models))
 	for i := range s.models {
 		m := &s.models[i]
-		time := s.times[i]
+		stepTime := s.times[i]
 		if p := s.profile(i); p != nil {
-			counts[i] = &counted{StepTime: time, valid: p.Range()}
-			time = counts[i]
+			counts[i] = &counted{StepTime: stepTime, valid: p.Range()}
+			stepTime = counts[i]
 		}
-		o := paced.Options{Model: m.Name, Time: time, GPU: gpu, Place: i, MaxContext: m.KVTokens, Blocks: m.KVTokens / m.BlockTokens, BlockTokens: m.BlockTokens}
+		o := paced.Options{Model: m.Name, Time: stepTime, GPU: gpu, Place: i, MaxContext: m.KVTokens, Blocks: m.KVTokens / m.BlockTokens, BlockTokens: m.BlockTokens}
 		if gpu == nil {
 			o.Place = 0
 		}
@@ -142,7 +138,7 @@ func (s *setup) pacedModels(config *measure.Config) (counts []*counted, err erro
 		if err != nil {
 			return nil, fmt.Errorf("models.%s: %w", m.Name, err)
 		}
-		config.System.Models = append(config.System.Models, s.realModel(i, e, m.KVTokens, s.times[i].Ns(1, 1, context)))
+		config.System.Models = append(config.System.Models, s.realModel(i, e, m.KVTokens, s.times[i].Ns(1, 1, contextTokens)))
 	}
 	return counts, nil
 }
@@ -256,8 +252,8 @@ func kvTokens(m *Model, r room, bytesPerToken int64) int {
 // realWarnings says how a measured run differs from what was asked.
 func (s *setup) realWarnings(place string, config *measure.Config, r *measure.Result) []Warning {
 	var out []Warning
+	room := s.spec.realRoom()
 	for i := range config.System.Models {
-		room := s.spec.realRoom()
 		if kv := config.System.Models[i].KVTokens; place == OnCPU && room.requests*(room.prompt+room.output) > kv {
 			out = append(out, Warning{Model: s.models[i].Name, About: fmt.Sprintf("on cpu its KV pool has %d tokens, and %d requests may need %d: what waiting for KV costs is not predicted",
 				kv, room.requests, room.requests*(room.prompt+room.output))})

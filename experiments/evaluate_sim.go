@@ -40,11 +40,8 @@ func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
 		Interference: s.interference(),
 		NoReuse:      !s.spec.Scheduler.PrefixReuse,
 	}
-	if s.spec.Workload.Kind == KindSteady && s.queryShare != nil {
-		return config, "each request is drawn once, so requests must end: workload.kind closed, not steady"
-	}
-	if steady := s.spec.Workload.Kind == KindSteady; steady && (s.reread || s.dispatcher != nil) {
-		return config, "reading all tokens again and again needs requests that end: workload.kind closed, not steady"
+	if reason := s.steadyReason(); reason != "" {
+		return config, reason
 	}
 	for i, m := range s.models {
 		if s.algorithm.Needs(i) != 0 {
@@ -59,6 +56,20 @@ func (s *setup) simulation(seed uint64) (config sim.Config, reason string) {
 	s.boundDelays(&config)
 	config.Workload = s.workload()
 	return config, ""
+}
+
+// steadyReason says what of the system needs requests that end, where they do
+// not; "" if nothing does.
+func (s *setup) steadyReason() string {
+	switch {
+	case s.spec.Workload.Kind != KindSteady:
+		return ""
+	case s.queryShare != nil:
+		return "each request is drawn once, so requests must end: workload.kind closed, not steady"
+	case s.reread || s.dispatcher != nil:
+		return "reading all tokens again and again needs requests that end: workload.kind closed, not steady"
+	}
+	return ""
 }
 
 // boundDelays lets each model wait for B as long as it takes itself.

@@ -125,17 +125,15 @@ func figureValues(s *metrics.Summary, models, classes, large int) []float64 {
 }
 
 func unobservedClass() metrics.ClassSummary {
-	nan := math.NaN()
-	none := metrics.Quantiles{Mean: nan, P50: nan, P95: nan, P99: nan}
+	nan, none := math.NaN(), metrics.QuantilesOf(nil)
 	return metrics.ClassSummary{Requests: -1, Aborted: -1, Tokens: -1, ThroughputTokPerS: nan,
 		GoodputReqPerS: nan, GoodShare: nan, TTFTMs: none, TPOTMs: none, ITLMs: none, E2EMs: none}
 }
 
-// Unobserved is a Summary in which nothing was observed: an evaluator fills
+// unobserved is a Summary in which nothing was observed: an evaluator fills
 // what it knows.
-func Unobserved() metrics.Summary {
-	nan := math.NaN()
-	none := metrics.Quantiles{Mean: nan, P50: nan, P95: nan, P99: nan}
+func unobserved() metrics.Summary {
+	nan, none := math.NaN(), metrics.QuantilesOf(nil)
 	s := metrics.Summary{
 		WindowS: nan, Requests: -1, Aborted: -1, Tokens: -1,
 		ThroughputTokPerS: nan, ThroughputRelSE: nan, PerUserTokPerS: nan,

@@ -3,6 +3,7 @@ package experiments
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -125,13 +126,9 @@ func (c *valueCheck) text(sub string, v any) string {
 	if suffix := c.key.orFile; suffix != "" && strings.HasSuffix(s, suffix) {
 		return s
 	}
-	known := c.key.oneOf(c.voc)
-	for _, name := range known {
-		if name == s {
-			return s
-		}
+	if known := c.key.oneOf(c.voc); !slices.Contains(known, s) {
+		c.fail(sub, offer(s, known), "%q is not known", s)
 	}
-	c.fail(sub, offer(s, known), "%q is not known", s)
 	return s
 }
 

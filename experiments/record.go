@@ -157,7 +157,7 @@ func appendNumber(dst []byte, x float64) []byte {
 	return strconv.AppendFloat(dst, x, 'g', -1, 64)
 }
 
-// modelNames lists the names of the plan's models.
+// ModelNames lists the names of the plan's models.
 func (p *Plan) ModelNames() []string {
 	var names []string
 	for _, m := range p.Points[0].Spec.Models {

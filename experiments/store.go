@@ -66,7 +66,8 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("another run is writing to %s\n  fix: wait for its end, or choose another folder with --out", e.Folder)
 }
 
-// openStore reads what an earlier run left in folder out. Evaluations by another build of the program are not taken over.
+// openStore reads what an earlier run left in folder out. Evaluations by another
+// build of the program are not taken over.
 func openStore(out, experiment, build string, figures, otherFigures int) (*store, error) {
 	s := &store{
 		path: filepath.Join(out, finishedFile),

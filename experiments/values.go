@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,6 +40,8 @@ func tomlText(v any) string {
 		return strconv.Itoa(v)
 	case float64:
 		return formatFloat(v)
+	case Setting:
+		return v.Text()
 	case Length:
 		return lengthText(v)
 	case Class:
@@ -105,13 +106,4 @@ func jsonValue(v any) []byte {
 		panic("experiments: a checked setting is not JSON: " + err.Error())
 	}
 	return text
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -3,9 +3,6 @@ package experiments
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -181,7 +178,7 @@ func checkWorkload(s settings, files *files, fail failFunc) *Workload {
 	if kind != KindSteady && kind != KindScript {
 		b.mix()
 	}
-	if isScript := kind == KindScript; isScript && !w.PromptTokens.IsFixed() {
+	if kind == KindScript && !w.PromptTokens.IsFixed() {
 		failed("workload.prompt_tokens", "", "must be one number: scripts need one length for all prompts")
 	}
 	if !ok {
@@ -350,121 +347,4 @@ func (b *workloadBuilder) class(i int, c Class, l workload.Lengths, limits workl
 		limits.TPOTMs = c.TPOTMs
 	}
 	return workload.Class{Name: c.Name, Share: c.Share, Lengths: l, Limits: limits}
-}
-
-// files reads what an experiment names, once for all its points.
-type files struct {
-	dir     string                 // of the experiment file
-	fromSet func(path string) bool // whether a name came from the command line
-	read    map[string]*readFile
-}
-
-// readFile is what became of one file in one use.
-type readFile struct {
-	trace   *workload.Trace
-	lengths workload.Lengths
-	prices  *Prices
-	cpu     *CPUModel
-	digest  string
-	err     error
-}
-
-func (f *files) trace(path, name string, fail failFunc) *workload.Trace {
-	if r := f.load("trace", path, name, fail); r != nil {
-		return r.trace
-	}
-	return nil
-}
-
-func (f *files) lengths(path, name string, fail failFunc) *readFile {
-	return f.load("lengths", path, name, fail)
-}
-
-// load reads a file for a use, or says what is wrong with it: in the file
-// itself, or at the key that names it.
-func (f *files) load(use, path, name string, fail failFunc) *readFile {
-	full := f.full(path, name)
-	r := f.once(use+" "+full, func() *readFile { return readOne(use, full) })
-	var inside *workload.FileError
-	switch {
-	case r.err == nil:
-		return r
-	case errors.As(r.err, &inside):
-		fail(path, "", "%v", inside)
-	default:
-		fail(path, r.hint(), "%v", r.err)
-	}
-	return nil
-}
-
-// full is where a file is that the key at path names.
-func (f *files) full(path, name string) string {
-	if filepath.IsAbs(name) || f.fromSet(path) {
-		return name
-	}
-	return filepath.Join(f.dir, name) // so that an experiment can be moved with its files
-}
-
-// once reads what goes by that key the first time only.
-func (f *files) once(key string, read func() *readFile) *readFile {
-	if f.read[key] == nil {
-		f.read[key] = read()
-	}
-	return f.read[key]
-}
-
-// hint says where names lead, for a file that is not there.
-func (r *readFile) hint() string {
-	if !errors.Is(r.err, errNoFile) {
-		return ""
-	}
-	return "the name is relative to the experiment file; on the command line, to the current folder"
-}
-
-// errNoFile tells what keeps a file from being opened from what is wrong in it.
-var errNoFile = errors.New("cannot be used")
-
-// mustBeFile refuses anything but a file, such as a pipe: it could not be read
-// again to repeat a run.
-func mustBeFile(name string) error {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return plainError("open", name, err)
-	case !info.Mode().IsRegular():
-		return noFile{fmt.Errorf("%s is not a file", name)}
-	}
-	return nil
-}
-
-// noFile is an errNoFile.
-type noFile struct{ error }
-
-func (e noFile) Is(target error) bool { return target == errNoFile }
-
-func readOne(use, name string) *readFile {
-	if err := mustBeFile(name); err != nil {
-		return &readFile{err: err}
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return &readFile{err: plainError("open", name, err)}
-	}
-	defer file.Close()
-	r := &readFile{}
-	if use == "trace" {
-		r.trace, r.err = workload.ReadTrace(name, file)
-	} else {
-		r.lengths, r.digest, r.err = workload.ReadLengths(name, file)
-	}
-	return r
-}
-
-// plainError leaves out the call that failed: "no such file" says enough.
-func plainError(what, name string, err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = path.Err
-	}
-	return noFile{fmt.Errorf("cannot %s %s: %w", what, name, err)}
 }

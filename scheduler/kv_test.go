@@ -256,9 +256,8 @@ func TestKVAgainstSlowTwin(t *testing.T) {
 			slow: newSlowKV(blocks, blockTokens, reuse),
 			kv:   map[int32]string{},
 		}
-		if reuse && rapid.Bool().Draw(t, "one bucket") { // every key collides
-			m.pool.buckets = make([]int32, 1)
-			m.pool.tokens = make([]algorithms.Token, blocks*blockTokens)
+		if reuse && rapid.Bool().Draw(t, "one bucket") {
+			oneBucket(m.pool)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"":        m.compare,

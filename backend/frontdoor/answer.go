@@ -74,7 +74,7 @@ func (d *Door) writeStream(ctx context.Context, w http.ResponseWriter, a *ask, c
 		}
 		n = next()
 		if err := n.settle(ctx); err != nil {
-			s.write(failure{asError(err).body()})
+			s.write(asError(err).event())
 			break
 		}
 	}
@@ -84,7 +84,15 @@ func (d *Door) writeStream(ctx context.Context, w http.ResponseWriter, a *ask, c
 // failure is an event about what went wrong. Nested, or clients of OpenAI take
 // it for an answer without text.
 type failure struct {
-	Error errorBody `json:"error"`
+	Error struct {
+		errorBody
+		Retryable bool `json:"retryable"` // the same request may do well later, as SGLang tells
+	} `json:"error"`
+}
+
+func (e *Error) event() (f failure) {
+	f.Error.errorBody, f.Error.Retryable = e.body(), e.Status == http.StatusServiceUnavailable
+	return f
 }
 
 // events writes server-sent events: each is one line of data and an empty line.

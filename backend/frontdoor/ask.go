@@ -221,7 +221,7 @@ func (f *fields) biases(name string, vocab int) []backend.TokenBias {
 	var list []backend.TokenBias
 	for _, key := range inner.names() {
 		id, err := strconv.ParseInt(key, 10, 64)
-		if err != nil || id < 0 || id >= int64(vocab) {
+		if err != nil || id < 0 || id >= int64(vocab) || strconv.FormatInt(id, 10) != key { // +5 would be a second 5
 			f.fail(name, "has the key %s, want token ids of the vocabulary (vocab) of %d", quote(key), vocab)
 			return nil
 		}

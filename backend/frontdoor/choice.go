@@ -19,19 +19,21 @@ type choice struct {
 	request Request
 	stream  Stream
 
-	tokens  []Token
-	writers []int
-	text    strings.Builder
-	top     []backend.Result
-	offset  int // characters of the tokens' texts so far
-	opened  bool
-	over    bool
-	counted bool   // by metrics
-	cached  int    // tokens of the prompt whose KV was there already
-	finish  string // of finish_reason
-	stop    any    // text or token that ended it, nil for EOS and length
-	first   time.Time
-	last    time.Time
+	tokens    []Token
+	writers   []int
+	text      strings.Builder
+	top       []backend.Result
+	offset    int // characters of the tokens' texts so far
+	opened    bool
+	over      bool
+	counted   bool   // by metrics
+	cached    int    // tokens of the prompt whose KV was there already
+	finish    string // of finish_reason
+	stop      any    // text or token that ended it, nil for EOS and length
+	first     time.Time
+	last      time.Time
+	begun     time.Time // when the service began with it; zero: it does not know
+	retracted int       // times that it lost its KV
 }
 
 // Ends of choices, as clients know them.
@@ -53,7 +55,7 @@ func (c *choice) take(ch *Chunk) {
 
 // end notes how the choice ended.
 func (c *choice) end(e End) {
-	c.over, c.finish, c.cached = true, finishStop, e.Cached
+	c.over, c.finish, c.cached, c.begun, c.retracted = true, finishStop, e.Cached, e.Begun, e.Retracted
 	switch {
 	case e.Length:
 		c.finish = finishLength

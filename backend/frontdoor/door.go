@@ -1,11 +1,10 @@
 package frontdoor
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,19 +20,22 @@ import (
 type Options struct {
 	APIKey    string        // that clients must show; "" lets everybody in
 	BodyMax   int64         // bytes of a request; default 32 MiB
-	BodyWait  time.Duration // until a request must be there; default 30 s
+	BodiesMax int64         // bytes of all requests that are being read, but see freeBytes; default 8 × BodyMax
+	BodyWait  time.Duration // until a request must be there, its head no later than headerWait; default 30 s
 	WriteWait time.Duration // for a client to take what is written; default 60 s
 	OpenMax   int           // answers that may be open at once; default 8192
 }
 
 // Door is the HTTP handler. Until Open it answers that it is starting.
 type Door struct {
-	options Options
-	house   atomic.Pointer[House]
-	metrics *metrics
-	page    http.Handler
-	asks    atomic.Uint64 // that came without a seed
-	bulk    chan struct{} // holds one entry while a bulky body is read
+	options   Options
+	house     atomic.Pointer[House]
+	metrics   *metrics
+	exchanges *exchanges
+	page      http.Handler
+	asks      atomic.Uint64 // that came without a seed
+	bulk      chan struct{} // holds one entry while a bulky body is read
+	held      atomic.Int64  // bytes of bodies that are being read, see share
 
 	mu       sync.Mutex
 	inFlight map[string]context.CancelCauseFunc
@@ -47,6 +49,10 @@ func New(o Options) *Door {
 	if o.BodyMax == 0 {
 		o.BodyMax = 32 << 20
 	}
+	if o.BodiesMax == 0 {
+		o.BodiesMax = 8 * o.BodyMax
+	}
+	o.BodiesMax = max(o.BodiesMax, o.BodyMax) // or some body would never be taken
 	if o.BodyWait == 0 {
 		o.BodyWait = 30 * time.Second
 	}
@@ -56,7 +62,7 @@ func New(o Options) *Door {
 	if o.OpenMax == 0 {
 		o.OpenMax = 8192
 	}
-	d := &Door{options: o, bulk: make(chan struct{}, 1), inFlight: map[string]context.CancelCauseFunc{}}
+	d := &Door{options: o, bulk: make(chan struct{}, 1), inFlight: map[string]context.CancelCauseFunc{}, exchanges: newExchanges()}
 	d.page = page.Handler(d.live)
 	return d
 }
@@ -110,6 +116,12 @@ const modelsPath = "/v1/models/"
 
 // ServeHTTP implements http.Handler.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	o, start := &overheard{ResponseWriter: w}, time.Now()
+	d.route(o, r)
+	d.exchanges.note(r, cmp.Or(o.status, http.StatusOK), time.Since(start))
+}
+
+func (d *Door) route(w http.ResponseWriter, r *http.Request) {
 	// A connection that serves again would keep the deadline of its last answer.
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d.options.WriteWait))
 	if r.URL.Path == page.Root || strings.HasPrefix(r.URL.Path, page.Folder) {
@@ -151,75 +163,6 @@ func (d *Door) admits(r *http.Request) bool {
 	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(key), []byte(d.options.APIKey)) == 1
 }
-
-// bulky is the size in bytes from which on bodies are read one after the other:
-// text takes many times its size while it becomes tokens.
-const bulky = 1 << 20
-
-// read takes the body in as a JSON object, has use look at it, and returns what
-// is wrong with it.
-func (d *Door) read(w http.ResponseWriter, r *http.Request, use func(*fields)) error {
-	body, err := d.body(w, r)
-	if err != nil {
-		return err
-	}
-	if len(body) >= bulky {
-		select {
-		case d.bulk <- struct{}{}:
-			defer func() { <-d.bulk }()
-		case <-r.Context().Done():
-			return errGone
-		}
-	}
-	f, err := readFields(body)
-	if err != nil {
-		return err
-	}
-	use(f)
-	return f.problem()
-}
-
-// body takes in all bytes of the body.
-func (d *Door) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
-		return nil, badRequest("", "the Content-Type is %s, want application/json", quote(r.Header.Get("Content-Type")))
-	}
-	control := http.NewResponseController(w)
-	control.SetReadDeadline(time.Now().Add(d.options.BodyWait))
-	var body []byte
-	var err error
-	if r.ContentLength > d.options.BodyMax {
-		err = &http.MaxBytesError{Limit: d.options.BodyMax}
-	} else {
-		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, d.options.BodyMax))
-	}
-	var large *http.MaxBytesError
-	var network interface{ Timeout() bool }
-	switch {
-	case errors.As(err, &large):
-		w.Header().Set("Connection", "close")
-		d.swallow(r)
-		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Message: "the body is larger than " + decimal(int(d.options.BodyMax)) + " bytes"}
-	case errors.As(err, &network) && network.Timeout():
-		w.Header().Set("Connection", "close")
-		return nil, &Error{Status: http.StatusRequestTimeout, Message: "the body did not come within " + d.options.BodyWait.String()}
-	case err != nil:
-		return nil, badRequest("", "the body cannot be read: %v", err)
-	}
-	// From here on the connection is watched for the client's leaving, which a
-	// deadline would look like.
-	control.SetReadDeadline(time.Time{})
-	return body, nil
-}
-
-// swallow reads on in a body that is too large, as long as that is bearable: most
-// clients look for an answer only after they have sent all, and a connection
-// that is closed under them looks broken.
-func (d *Door) swallow(r *http.Request) {
-	io.Copy(io.Discard, io.LimitReader(r.Body, swallowMax*d.options.BodyMax))
-}
-
-const swallowMax = 32 // bodies
 
 func (d *Door) completions(h *House, w http.ResponseWriter, r *http.Request) {
 	d.serve(h, w, r, h.readCompletion)

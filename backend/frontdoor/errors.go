@@ -25,8 +25,14 @@ var ErrCanceled = errors.New("the client has gone")
 // statusGone is nginx's number for clients that have gone: HTTP has none.
 const statusGone = 499
 
-// errGone is for a client that sends no more. One that only closes its own half
-// of the connection looks the same, and reads this.
+// errGone is for a client that sends no more. One that closes only its own half of
+// the connection, to read on, looks the same, and reads this: TCP has one word for
+// both (FIN), and who has gone altogether is known only when something is written
+// to him. Before the first token nothing may be written that is not the answer, and
+// while a request waits or is away at a peer no token comes for long. Of the two
+// mistakes, models that write for nobody cost more than a client that is told to
+// keep its half open; net/http, nginx and the servers of vLLM and SGLang decide
+// alike. So no option makes one of the other.
 var errGone = &Error{Status: statusGone, Message: "the client has closed its connection: keep both directions open until the answer is there"}
 
 // types are vLLM's names for HTTP's numbers.

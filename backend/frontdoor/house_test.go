@@ -28,7 +28,9 @@ type order struct {
 	Tokens []Token // instead: tokens to write
 	Chunk  int     // tokens that come at once; 0 stands for 1
 	Fail   int     // if above 0: so many tokens, and then an engine fails
-	Refuse string  // full: the queue is; long: the prompt is
+	Refuse string  // full: the queue is; long: the prompt is; wordy: and much is made of it
+	Twin   Token   // if above 0: the second most probable token, always
+	Lost   int     // times that its KV is taken away
 	Hold   int     // if above 0: so many tokens, then wait for release
 }
 
@@ -54,6 +56,8 @@ func (s *stage) Submit(ctx context.Context, r *Request) (Stream, error) {
 	switch o.Refuse {
 	case "full":
 		return nil, unavailable("The request queue is full.")
+	case "wordy":
+		return nil, badRequest("prompt", "the prompt is %s", strings.Repeat("far too long, ", 100_000))
 	case "long":
 		return nil, badRequest("prompt", "the prompt is longer than the KV memory")
 	}
@@ -64,7 +68,7 @@ func (s *stage) Submit(ctx context.Context, r *Request) (Stream, error) {
 		s.seeds, s.asked = nil, nil
 	}
 	s.mu.Unlock()
-	a := &act{stage: s, ctx: ctx, request: r, order: o, stops: tokenizer.NewStopMatcher(r.Stop, r.ShowStop)}
+	a := &act{stage: s, ctx: ctx, request: r, order: o, end: End{Begun: time.Now(), Retracted: o.Lost}, stops: tokenizer.NewStopMatcher(r.Stop, r.ShowStop)}
 	context.AfterFunc(ctx, a.close)
 	return a, nil
 }
@@ -175,6 +179,10 @@ func (a *act) told(t Token) backend.Result {
 	}
 	r := backend.Result{Token: t, Logprob: logprob(t)}
 	for i := range a.request.Logprobs {
+		if i == 1 && a.order.Twin > 0 {
+			r.Top = append(r.Top, backend.TokenLogprob{Token: a.order.Twin, Logprob: logprob(a.order.Twin)})
+			continue
+		}
 		r.Top = append(r.Top, backend.TokenLogprob{Token: (t + Token(i)) % stageVocab, Logprob: logprob((t + Token(i)) % stageVocab)})
 	}
 	return r
@@ -183,7 +191,7 @@ func (a *act) told(t Token) backend.Result {
 func (s *stage) Stats() []Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return []Stats{{Running: s.open, Ready: s.open, KVTotal: 1000, KVHeld: 10 * s.open, Here: true}, {KVTotal: 1000, Here: true}}
+	return []Stats{{Running: s.open, Ready: s.open, KVTotal: 1000, KVBlock: 20, KVHeld: 10 * s.open, Here: true}, {KVTotal: 1000, KVBlock: 20, Here: true}}
 }
 
 func (s *stage) Err() error {
@@ -222,10 +230,25 @@ type site struct {
 
 // open serves the stage until the test ends.
 func open(t testing.TB, o Options) *site {
-	s := &site{t: t, stage: &stage{release: make(chan struct{})}, door: New(o), done: make(chan error, 1)}
+	s := closed(t, o)
 	s.door.Open(onStage(s.stage))
 	s.listen(10 * time.Second)
 	return s
+}
+
+// openHouse serves a stage with something else about the house.
+func openHouse(t testing.TB, change func(h *House)) *site {
+	s := closed(t, Options{})
+	h := onStage(s.stage)
+	change(h)
+	s.door.Open(h)
+	s.listen(10 * time.Second)
+	return s
+}
+
+// closed is a site that nobody can reach yet.
+func closed(t testing.TB, o Options) *site {
+	return &site{t: t, stage: &stage{release: make(chan struct{})}, door: New(o), done: make(chan error, 1)}
 }
 
 func (s *site) listen(drain time.Duration) {

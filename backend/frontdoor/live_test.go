@@ -21,7 +21,7 @@ func (s *site) live() (status page.Status) {
 }
 
 func TestPageIsThereFromTheStart(t *testing.T) {
-	s := &site{t: t, stage: &stage{release: make(chan struct{})}, door: New(Options{APIKey: "secret"}), done: make(chan error, 1)}
+	s := closed(t, Options{APIKey: "secret"})
 	s.listen(time.Second)
 	if got := s.live(); got.State != page.Starting || !got.KeyNeeded || len(got.Models) != 0 {
 		t.Errorf("before the models are there the page hears %+v", got)
@@ -82,7 +82,7 @@ func TestPageHearsWhatIsWritten(t *testing.T) {
 }
 
 func TestPageHearsThePrediction(t *testing.T) {
-	s := &site{t: t, stage: &stage{release: make(chan struct{})}, door: New(Options{}), done: make(chan error, 1)}
+	s := closed(t, Options{})
 	h := onStage(s.stage)
 	h.Predict = func(live int) []float64 { return []float64{90 * float64(live), 10} }
 	s.door.Open(h)

@@ -9,33 +9,6 @@ import (
 	"github.com/tokenrouter/tokenrouter/backend/frontdoor/page"
 )
 
-// Buckets of histograms, in seconds: those of the two servers, so that their
-// dashboards fit.
-var (
-	ttftBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
-	tpotBuckets = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
-	e2eBuckets  = []float64{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
-
-	sglangTTFTBuckets = []float64{.1, .2, .4, .6, .8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400}
-	sglangE2EBuckets  = []float64{.1, .2, .4, .6, .8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400, 600, 1200, 1800, 2400}
-	sglangITLBuckets  = []float64{.002, .004, .006, .008, .01, .015, .02, .025, .03, .035, .04, .06, .08, .1, .2, .4, .6, .8, 1, 2, 4, 6, 8}
-
-	nBuckets = []float64{1, 2, 5, 10, 20}
-)
-
-// oneTwoFive are the bounds 1, 2, 5, 10 … up to most.
-func oneTwoFive(most int) []float64 {
-	var bounds []float64
-	for scale := 1; ; scale *= 10 {
-		for _, m := range []int{1, 2, 5} {
-			if m*scale > most {
-				return bounds
-			}
-			bounds = append(bounds, float64(m*scale))
-		}
-	}
-}
-
 // metrics count what the door has served, by the name that clients asked for.
 // The routed models together are a name too; gauges of single models come from
 // the service when somebody looks.
@@ -61,9 +34,8 @@ type served struct {
 	rate             rate
 	finished         [3]float64 // as in reasons
 
-	ttft, itl, tpot, e2e, decode, inference *histogram
-	sizePrompt, sizeTokens, sizeMax, n      *histogram
-	sglangTTFT, sglangITL, sglangE2E        *histogram
+	hists [len(families)]*histogram
+	by    [measures][]*histogram // the same, by what they are of
 }
 
 var reasons = [3]string{finishStop, finishLength, finishAbort}
@@ -78,35 +50,43 @@ func newMetrics(h *House) *metrics {
 	m := &metrics{house: h, writers: make([]writer, len(h.Models))}
 	sizes := oneTwoFive(h.Context)
 	for i, name := range h.Served() {
-		s := &served{name: name, engine: decimal(i), n: newHistogram(nBuckets)}
-		for _, f := range []struct {
-			to     []**histogram
-			bounds []float64
-		}{
-			{[]**histogram{&s.ttft}, ttftBuckets},
-			{[]**histogram{&s.itl, &s.tpot}, tpotBuckets},
-			{[]**histogram{&s.e2e, &s.decode, &s.inference}, e2eBuckets},
-			{[]**histogram{&s.sizePrompt, &s.sizeTokens, &s.sizeMax}, sizes},
-			{[]**histogram{&s.sglangTTFT}, sglangTTFTBuckets},
-			{[]**histogram{&s.sglangITL}, sglangITLBuckets},
-			{[]**histogram{&s.sglangE2E}, sglangE2EBuckets},
-		} {
-			for _, to := range f.to {
-				*to = newHistogram(f.bounds)
+		s := &served{name: name, engine: decimal(i)}
+		for f := range families {
+			bounds := families[f].bounds
+			if bounds == nil {
+				bounds = sizes
 			}
+			s.hists[f] = newHistogram(bounds)
+			of := families[f].of
+			s.by[of] = append(s.by[of], s.hists[f])
 		}
 		m.names = append(m.names, s)
 	}
 	return m
 }
 
+// observe notes a value, which clocks read at two places may have made negative.
+func (s *served) observe(of measure, x float64) {
+	for _, h := range s.by[of] {
+		h.observe(max(x, 0))
+	}
+}
+
 // tally counts one ask.
 type tally struct {
-	m       *metrics
-	s       *served
-	choices []*choice
-	start   time.Time
-	refused bool // answers without a token do not count
+	m         *metrics
+	s         *served
+	choices   []*choice
+	prompts   []promptTally
+	start     time.Time // when it came
+	submitted time.Time // when it was handed over
+	refused   bool      // answers without a token do not count
+}
+
+// promptTally is how far the answers to one prompt are.
+type promptTally struct {
+	left    int // that have not ended well
+	longest int // tokens of one
 }
 
 // refuse tells that the service did not take the ask, if that is what went
@@ -121,9 +101,11 @@ func (m *metrics) begin(a *ask, choices []*choice) *tally {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i := slices.IndexFunc(m.names, func(s *served) bool { return s.name == a.name })
-	t := &tally{m: m, s: m.names[i], choices: choices, start: time.Unix(0, a.startNs)}
+	t := &tally{m: m, s: m.names[i], choices: choices, start: time.Unix(0, a.startNs), submitted: time.Now()}
+	for range a.prompts {
+		t.prompts = append(t.prompts, promptTally{left: a.n})
+	}
 	t.s.waiting += len(choices)
-	t.s.n.observe(float64(a.n))
 	return t
 }
 
@@ -156,24 +138,17 @@ func (t *tally) hear(n *news) {
 			s.promptTokens += float64(len(c.request.Prompt))
 		}
 		m.ttftLately.Add(now, now.Sub(t.start), 1)
-		s.ttft.observe(now.Sub(t.start).Seconds())
-		s.sglangTTFT.observe(now.Sub(t.start).Seconds())
+		s.observe(firstToken, now.Sub(t.start).Seconds())
 		k--
 	}
 	// Tokens that came at once share the time since the last ones.
+	each := time.Duration(0)
 	if k > 0 && !c.last.IsZero() {
-		each := now.Sub(c.last).Seconds() / float64(k)
-		m.itlLately.Add(now, now.Sub(c.last)/time.Duration(k), k)
-		for range k {
-			s.itl.observe(each)
-			s.sglangITL.observe(each)
-		}
-	} else {
-		m.itlLately.Add(now, 0, k)
-		for range k {
-			s.itl.observe(0)
-			s.sglangITL.observe(0)
-		}
+		each = now.Sub(c.last) / time.Duration(k)
+	}
+	m.itlLately.Add(now, each, k)
+	for range k {
+		s.observe(nextToken, each.Seconds())
 	}
 	c.last = now
 }
@@ -191,21 +166,36 @@ func (t *tally) over(c *choice, now time.Time) {
 	if c.finish == finishAbort {
 		return
 	}
-	e2e := now.Sub(t.start).Seconds()
-	s.e2e.observe(e2e)
-	s.sglangE2E.observe(e2e)
-	s.inference.observe(e2e)
-	s.sizePrompt.observe(float64(len(c.request.Prompt)))
-	s.sizeTokens.observe(float64(len(c.tokens)))
-	s.sizeMax.observe(float64(c.request.MaxTokens))
-	if c.first.IsZero() {
-		return
+	s.observe(wholeAnswer, now.Sub(t.start).Seconds())
+	s.observe(promptSize, float64(len(c.request.Prompt)))
+	s.observe(answerSize, float64(len(c.tokens)))
+	s.observe(allowedSize, float64(c.request.MaxTokens))
+	s.observe(lostKV, float64(c.retracted))
+	p := &t.prompts[c.prompt]
+	p.left, p.longest = p.left-1, max(p.longest, len(c.tokens))
+	if p.left == 0 {
+		s.observe(answersAsked, float64(c.ask.n))
+		s.observe(longestAnswer, float64(p.longest))
 	}
-	decode := c.last.Sub(c.first).Seconds()
-	s.decode.observe(decode)
+	if !c.first.IsZero() {
+		t.stages(c)
+	}
+}
+
+// stages notes where the time of an answer went.
+func (t *tally) stages(c *choice) {
+	s, decode := t.s, c.last.Sub(c.first).Seconds()
+	s.observe(reading, t.submitted.Sub(t.start).Seconds())
+	s.observe(decoding, decode)
 	if n := len(c.tokens); n > 1 {
-		s.tpot.observe(decode / float64(n-1))
+		s.observe(meanToken, decode/float64(n-1))
 	}
+	if c.begun.IsZero() {
+		return // of a service that does not know
+	}
+	s.observe(queueing, c.begun.Sub(t.submitted).Seconds())
+	s.observe(prefilling, c.first.Sub(c.begun).Seconds())
+	s.observe(inferring, c.last.Sub(c.begun).Seconds())
 }
 
 // end notes that the ask is over: choices that have not ended were broken off.

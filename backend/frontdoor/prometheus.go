@@ -71,6 +71,14 @@ func (h *histogram) observe(x float64) {
 	h.sum += x
 }
 
+// add adds the values of another one with the same bounds.
+func (h *histogram) add(o *histogram) {
+	for i, n := range o.counts {
+		h.counts[i] += n
+	}
+	h.sum += o.sum
+}
+
 func (e *exposition) histogram(name string, h *histogram, labels []label) {
 	total := uint64(0)
 	for i, n := range h.counts {

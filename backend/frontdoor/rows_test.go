@@ -1,32 +1,45 @@
 package frontdoor
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tokenrouter/tokenrouter/backend/tokenizer"
 )
 
 // Rows 1 to 25 are threads of vLLM and SGLang about clients who got nothing, too
-// much or the wrong thing; X1 to X16 are mistakes of clients, S1 to S14 rules of
-// streams, R1 to R8 the same pains with routing. Where each is held:
-//
-//	1 to 5, 10, 11, 12, 20  here, and with models in serving/rows_test.go
-//	6, 18, 21 to 24         here
-//	7, 8, 9                 X7 and X6 in errors_test.go
-//	12, 13, 24, 25          with real models in cmd/tokenrouter/serve_test.go
-//	14, 15                  S10, 16 S11, 17 S4 and S5, 19 S6 in stream_test.go
-//	X14, X15                errors_test.go, and under load in serving/rows_test.go
-//	R1 to R8                serving/routing_test.go; R1, R2, R6 in serve_test.go too
+// much or the wrong thing: each test sends what failed there. X1 to X16 are
+// mistakes of clients (errors_test.go), S1 to S14 rules of streams (stream_test.go),
+// R1 to R8 the same pains with routing, and 1.6 is what has to happen when a client
+// goes. What needs models that run is in package serving; 12, 13, 22, 24 and 25
+// with real ones are in cmd/tokenrouter.
 
-func TestRow1And5ClientsThatGo(t *testing.T) {
+// metric reads one series of /metrics.
+func (s *site) metric(series string) float64 {
+	s.t.Helper()
+	for line := range strings.SplitSeq(s.get("/metrics").body, "\n") {
+		if text, ok := strings.CutPrefix(line, series+" "); ok {
+			x, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			return x
+		}
+	}
+	s.t.Fatalf("no series %s", series)
+	return 0
+}
+
+// What the door counts of clients that go; serving looks at what they leave behind.
+func TestDisconnectIsCounted(t *testing.T) {
 	s := open(t, Options{})
 	for name, body := range map[string]string{
 		"streamed":         order{Say: "abcdef", Hold: 2}.body(chatPath, `"stream":true`),
@@ -65,23 +78,7 @@ func TestRow1And5ClientsThatGo(t *testing.T) {
 	}
 }
 
-// metric reads one series of /metrics.
-func (s *site) metric(series string) float64 {
-	s.t.Helper()
-	for line := range strings.SplitSeq(s.get("/metrics").body, "\n") {
-		if text, ok := strings.CutPrefix(line, series+" "); ok {
-			x, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			return x
-		}
-	}
-	s.t.Fatalf("no series %s", series)
-	return 0
-}
-
-func TestRow6TheSameIDTwice(t *testing.T) {
+func TestRow06TheSameIDTwice(t *testing.T) {
 	s := open(t, Options{})
 	for _, c := range []struct{ path, more, header string }{
 		{textPath, `"request_id":"a"`, ""}, {chatPath, `"rid":"a"`, ""}, {generatePath, `"rid":"a"`, ""}, {textPath, ``, "a"},
@@ -108,15 +105,6 @@ func TestRow6TheSameIDTwice(t *testing.T) {
 	refused(t, s.post(generatePath, `{"text":["a","b"],"rid":["x","x"]}`), 400, "in flight")
 	r := s.post(generatePath, `{"text":["a","b"],"rid":["x","y"]}`)
 	wants(t, r.body, "y", 1, "meta_info", "id")
-}
-
-func TestRow18TextAndEndAreTwoEvents(t *testing.T) {
-	s := open(t, Options{})
-	events := eventsOf(t, s.post(chatPath, order{Say: "abcdef"}.body(chatPath, `"stream":true,"max_tokens":3`)))
-	choices, _ := toldBy(t, events, chatChunk) // which wants the end without text
-	if got := choices[0]; got.text != "abc" || got.finish != "length" {
-		t.Errorf("got %+v", got)
-	}
 }
 
 func TestRow20ChunksOfSeveralTokens(t *testing.T) {
@@ -159,6 +147,54 @@ func TestRow21TokensThatReadAlike(t *testing.T) {
 	r = s.post(chatPath, o.body(chatPath, `"logprobs":true,"max_tokens":3`))
 	wants(t, r.body, "[228]", "choices", 0, "logprobs", "content", 0, "bytes")
 	wants(t, r.body, "世", "choices", 0, "message", "content")
+	t.Run("two ids of one text", func(t *testing.T) {
+		s := openHouse(t, func(h *House) { h.Tokenizer = twins(t) })
+		r := s.post(textPath, order{Tokens: []Token{'q', stageEOS}, Twin: twinOfQ}.body(textPath, `"logprobs":3`))
+		for key, want := range map[string]float64{"q": 'q', fmt.Sprintf("token_id:%d", twinOfQ): float64(twinOfQ), "s": 's'} { // order: each is a case of its own.
+			wants(t, r.body, fmt.Sprint(-want/64), "choices", 0, "logprobs", "top_logprobs", 0, key)
+		}
+	})
+	t.Run("tokens without text", func(t *testing.T) {
+		o := order{Tokens: []Token{256, 'x', 257, stageEOS}} // special ones are not shown
+		for _, path := range []string{chatPath, textPath} {
+			choices, _ := toldBy(t, eventsOf(t, s.post(path, o.body(path, `"stream":true,"logprobs":`+map[string]string{chatPath: "true", textPath: "0"}[path]))), map[string]string{chatPath: chatChunk, textPath: textCompletion}[path])
+			if got := choices[0]; got.tops != len(o.Tokens) || got.text != "x" {
+				t.Errorf("%s: %d log probabilities for %d tokens, and the text %q", path, got.tops, len(o.Tokens), got.text)
+			}
+		}
+	})
+}
+
+// twinOfQ is a second token of the text q, which no order has.
+const twinOfQ = Token(257)
+
+// twins is a tokenizer of bytes in which q has two ids, as there are in those of
+// real models.
+func twins(t *testing.T) *tokenizer.Tokenizer {
+	vocab := map[string]int{}
+	for b, further := 0, 0; b < 256; b++ {
+		r := rune(b) // which stands for a byte in files of this kind if it can be seen
+		if b <= ' ' || b >= 0x7f && b <= 0xa0 || b == 0xad {
+			r, further = rune(256+further), further+1
+		}
+		vocab[string(r)] = b
+	}
+	byteLevel := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}
+	added := []map[string]any{{"id": 256, "content": "<|end|>", "special": true}, {"id": twinOfQ, "content": "q", "special": false}}
+	file, err := json.Marshal(map[string]any{"version": "1.0", "added_tokens": added, "pre_tokenizer": byteLevel, "decoder": byteLevel,
+		"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "tokenizer.json"), file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tok, err := tokenizer.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
 }
 
 func TestRow22LogprobsThatAreNoNumbers(t *testing.T) {
@@ -182,6 +218,11 @@ func TestRow23NamesOfModels(t *testing.T) {
 		}
 		s.stage.mu.Unlock()
 		wants(t, s.get("/v1/models/"+name).body, name, "id")
+	}
+	for _, name := range []string{"gpt-4o", "Routed", "routed ", "elsewhere", "small/", "org"} {
+		for path, body := range map[string]string{textPath: hi, chatPath: user, generatePath: `"text":"hi"`} { // order: each is a case of its own.
+			refused(t, s.post(path, `{`+body+`,"model":"`+name+`"}`), 404, "The model `"+name+"` does not exist")
+		}
 	}
 	list := s.get("/v1/models").body
 	for i, want := range []string{"routed", "alias/routed", "small", "org/large"} {
@@ -235,108 +276,5 @@ func TestRow24SeedsAndSettingsArrive(t *testing.T) {
 	last(o.body(textPath, `"n":3,"seed":5`), textPath)
 	if n := len(s.stage.seeds); fmt.Sprint(s.stage.seeds[n-3:]) != "[5 6 7]" {
 		t.Errorf("seeds %v", s.stage.seeds[n-3:])
-	}
-}
-
-func TestKnobsOfRouting(t *testing.T) {
-	s := open(t, Options{})
-	for _, c := range []struct{ path, more, want string }{
-		{textPath, `"custom_params":{"threshold":0.25}`, "0.25 -1"},
-		{chatPath, `"vllm_xargs":{"threshold":0.25}`, "0.25 -1"},
-		{generatePath, `"sampling_params":{"custom_params":{"threshold":0.25}}`, "0.25 -1"},
-		{chatPath, `"custom_params":{"model":"org/large"}`, "none 1"},
-		{chatPath, `"custom_params":null`, "none -1"},
-	} {
-		if r := s.post(c.path, order{Say: "x"}.body(c.path, c.more)); r.status != 200 {
-			t.Fatalf("%d: %s", r.status, r.body)
-		}
-		r := s.stage.asked[len(s.stage.asked)-1]
-		got := "none"
-		if r.Threshold != nil {
-			got = fmt.Sprint(*r.Threshold)
-		}
-		if got += fmt.Sprint(" ", r.Model); got != c.want {
-			t.Errorf("%s: got %s, want %s", c.more, got, c.want)
-		}
-	}
-}
-
-func TestListsOfPrompts(t *testing.T) {
-	s := open(t, Options{})
-	a, b := order{Say: "first"}.prompt(), order{Say: "second"}.prompt()
-	r := s.post(textPath, `{"prompt":[`+a+`,`+b+`],"n":2}`)
-	for i, want := range []string{"first", "first", "second", "second"} {
-		wants(t, r.body, want, "choices", i, "text")
-		wants(t, r.body, strconv.Itoa(i), "choices", i, "index")
-	}
-	var texts [2]string
-	json.Unmarshal([]byte(a), &texts[0])
-	json.Unmarshal([]byte(b), &texts[1])
-	wants(t, r.body, strconv.Itoa(len(texts[0])+len(texts[1])), "usage", "prompt_tokens")
-	wants(t, r.body, strconv.Itoa(2*len("first")+2*len("second")+4), "usage", "completion_tokens")
-	r = s.post(textPath, `{"prompt":[104,105],"return_token_ids":true}`)
-	wants(t, r.body, "[104 105]", "choices", 0, "prompt_token_ids")
-	r = s.post(textPath, `{"prompt":[[104],[105,106]],"return_token_ids":true}`)
-	wants(t, r.body, "[105 106]", "choices", 1, "prompt_token_ids")
-}
-
-func TestListsOfSamplingParams(t *testing.T) {
-	s := open(t, Options{})
-	a, b := order{Say: "first"}.prompt(), order{Say: "second"}.prompt()
-	r := s.post(generatePath, `{"text":[`+a+`,`+b+`],"sampling_params":[{"max_new_tokens":3,"sampling_seed":4},{"stop":"on","sampling_seed":9}]}`)
-	wants(t, r.body, "fir", 0, "text")
-	wants(t, r.body, "sec", 1, "text")
-	wants(t, r.body, "on", 1, "meta_info", "finish_reason", "matched")
-	if got := fmt.Sprint(s.stage.seeds); got != "[4 9]" {
-		t.Errorf("seeds %s", got)
-	}
-	for more, says := range map[string]string{`[{}]`: "2 prompts", `[{"n":1},{"n":2}]`: "n", `[{},3]`: "list", `[{},{"top_p":3}]`: "sampling_params[1].top_p", `3`: "sampling_params"} {
-		refused(t, s.post(generatePath, `{"text":["a","b"],"sampling_params":`+more+`}`), 400, says)
-	}
-}
-
-func TestAborts(t *testing.T) {
-	s := open(t, Options{})
-	for _, body := range []string{`{"rid":"one"}`, `{"abort_all":true}`} {
-		done := make(chan reply)
-		go func() { done <- s.post(generatePath, order{Say: "abc", Hold: 2}.body(generatePath, `"rid":"one"`)) }()
-		within(t, 5*time.Second, "it is open", func() bool { return s.stage.Stats()[0].Running == 1 })
-		if r := s.post("/abort_request", `{"rid":"another"}`); r.status != 200 {
-			t.Errorf("%d", r.status)
-		}
-		s.post("/abort_request", body)
-		r := <-done
-		wants(t, r.body, "abort", "meta_info", "finish_reason", "type")
-		s.settled()
-	}
-	// Of several answers those that have not ended end so, each once.
-	stream := s.startStream(order{Say: "abc", Hold: 1}.body(chatPath, `"stream":true,"n":3,"rid":"two"`))
-	s.post("/abort_request", `{"rid":"two"}`)
-	rest, err := io.ReadAll(stream)
-	if n := strings.Count(string(rest), `"finish_reason":"abort"`); err != nil || n != 3 || !strings.HasSuffix(string(rest), "data: [DONE]\n\n") {
-		t.Errorf("%d ends, %v: %s", n, err, rest)
-	}
-	s.settled()
-}
-
-// Two requests on one connection, the second long after the first: no deadline
-// of the first may be left.
-func TestConnectionsServeAgain(t *testing.T) {
-	s := open(t, Options{WriteWait: 50 * time.Millisecond, BodyWait: 50 * time.Millisecond})
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	reader := bufio.NewReader(conn)
-	for range 3 {
-		body := order{Say: "abc"}.body(chatPath, "")
-		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", chatPath, len(body), body)
-		resp, err := http.ReadResponse(reader, nil)
-		if err != nil || resp.StatusCode != 200 {
-			t.Fatalf("%v %v", resp, err)
-		}
-		resp.Write(new(strings.Builder)) // reads it to the end
-		time.Sleep(100 * time.Millisecond)
 	}
 }

@@ -2,7 +2,7 @@ package frontdoor
 
 import (
 	"net/http"
-	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,8 +17,10 @@ func (d *Door) showMetrics(h *House, w http.ResponseWriter, _ *http.Request) {
 	m.counters(e)
 	m.histograms(e)
 	m.steps(e, stats)
+	m.engines(e, stats)
 	m.own(e, stats)
 	m.mu.Unlock()
+	d.exchanges.write(e)
 	w.Header().Set("Content-Type", expositionType)
 	w.Write(e.b.Bytes())
 }
@@ -31,7 +33,7 @@ func (s *served) sglang() []label {
 
 // stand is how requests and KV of a served name stand.
 type stand struct {
-	running, waiting, kvHeld, kvTotal, retired, entered, cached float64
+	running, waiting, kvHeld, kvTotal, retired, lostKV, entered, cached float64
 }
 
 func (s *stand) usage() float64 {
@@ -48,6 +50,7 @@ func (m *metrics) stand(s *served, stats []Stats) (out stand) {
 		out.kvHeld += float64(st.KVHeld)
 		out.kvTotal += float64(st.KVTotal)
 		out.retired += float64(st.Retired)
+		out.lostKV += float64(st.LostKV)
 		out.entered += float64(st.Entered)
 		out.cached += float64(st.Cached)
 	}
@@ -102,16 +105,9 @@ func (m *metrics) gauges(e *exposition, stats []Stats) {
 	m.each(e, "sglang:max_total_num_tokens", gauge, "Tokens that the KV pool holds.", g, of(func(s stand) float64 { return s.kvTotal }))
 	m.each(e, "sglang:cache_hit_rate", gauge, "Share of tokens that came in whose KV was there already.", g, of(func(s stand) float64 { return s.cached / max(s.entered, 1) }))
 	m.each(e, "sglang:cached_tokens_total", counter, "Tokens that came in whose KV was there already.", func(s *served) []label { return append(s.sglang(), label{"cache_source", "device"}) }, cached)
+	m.each(e, "sglang:num_retracted_reqs", gauge, "Requests that had to give up their KV and wait to be read again.", g, of(func(s stand) float64 { return s.lostKV }))
 	m.each(e, "sglang:num_retracted_requests_total", counter, "Requests that had to give up their KV.", g, retired)
 	m.each(e, "sglang:gen_throughput", gauge, "Tokens a second that clients got of late.", g, func(s *served) float64 { return s.rate.perSecond(now) })
-	m.each(e, "vllm:cache_config_info", gauge, "The KV pool.", func(s *served) []label {
-		return append(s.vllm(), label{"num_tokens", strconv.FormatFloat(m.standTotal(s, stats), 'f', -1, 64)})
-	}, func(*served) float64 { return 1 })
-}
-
-func (m *metrics) standTotal(s *served, stats []Stats) float64 {
-	st := m.stand(s, stats)
-	return st.kvTotal
 }
 
 func (m *metrics) counters(e *exposition) {
@@ -136,33 +132,20 @@ func (m *metrics) counters(e *exposition) {
 }
 
 func (m *metrics) histograms(e *exposition) {
-	for _, f := range []struct {
-		name, help string
-		of         func(*served) *histogram
-	}{
-		{"vllm:time_to_first_token_seconds", "From the request to the first token.", func(s *served) *histogram { return s.ttft }},
-		{"vllm:inter_token_latency_seconds", "From one token to the next.", func(s *served) *histogram { return s.itl }},
-		{"vllm:time_per_output_token_seconds", "From one token to the next.", func(s *served) *histogram { return s.itl }},
-		{"vllm:request_time_per_output_token_seconds", "Mean time from one token to the next, by answer.", func(s *served) *histogram { return s.tpot }},
-		{"vllm:e2e_request_latency_seconds", "From the request to the end of the answer.", func(s *served) *histogram { return s.e2e }},
-		{"vllm:request_decode_time_seconds", "From the first token to the last.", func(s *served) *histogram { return s.decode }},
-		{"vllm:request_inference_time_seconds", "From the request to the end of the answer.", func(s *served) *histogram { return s.inference }},
-		{"vllm:request_prompt_tokens", "Tokens of a prompt.", func(s *served) *histogram { return s.sizePrompt }},
-		{"vllm:request_generation_tokens", "Tokens of an answer.", func(s *served) *histogram { return s.sizeTokens }},
-		{"vllm:request_max_num_generation_tokens", "Tokens of an answer.", func(s *served) *histogram { return s.sizeTokens }},
-		{"vllm:request_params_max_tokens", "Tokens that an answer might have had.", func(s *served) *histogram { return s.sizeMax }},
-		{"vllm:request_params_n", "Answers that a request asks for.", func(s *served) *histogram { return s.n }},
-		{"sglang:time_to_first_token_seconds", "From the request to the first token.", func(s *served) *histogram { return s.sglangTTFT }},
-		{"sglang:inter_token_latency_seconds", "From one token to the next.", func(s *served) *histogram { return s.sglangITL }},
-		{"sglang:e2e_request_latency_seconds", "From the request to the end of the answer.", func(s *served) *histogram { return s.sglangE2E }},
-	} {
-		e.family(f.name, hist, f.help)
+	for i := range families {
+		f := &families[i]
+		if i == 0 || families[i-1].name != f.name {
+			e.family(f.name, hist, f.help)
+		}
 		for _, s := range m.names {
 			labels := s.vllm()
-			if f.name[0] == 's' {
+			if strings.HasPrefix(f.name, "sglang:") {
 				labels = s.sglang()
 			}
-			e.histogram(f.name, f.of(s), labels)
+			if f.stage != "" {
+				labels = append(labels, label{"stage", f.stage})
+			}
+			e.histogram(f.name, s.hists[i], labels)
 		}
 	}
 }
@@ -197,6 +180,39 @@ func (m *metrics) steps(e *exposition, stats []Stats) {
 		}
 	}
 }
+
+// engines writes what belongs to the engines of single models: how their KV is
+// laid out, and whether their steps are replayed graphs of CUDA, which none is yet.
+func (m *metrics) engines(e *exposition, stats []Stats) {
+	const on, passes = "sglang:is_cuda_graph", "sglang:cuda_graph_passes_total"
+	for _, f := range []struct {
+		name, kind, help string
+		write            func(name string, s *served, st *Stats)
+	}{
+		{"vllm:cache_config_info", gauge, "The KV pool.", func(name string, s *served, st *Stats) {
+			e.sample(name, 1, s.vllm(), label{"block_size", decimal(st.KVBlock)}, label{"num_gpu_blocks", decimal(st.blocks())}, label{"kv_cache_size_tokens", decimal(st.KVTotal)})
+		}},
+		{"sglang:cache_config_info", gauge, "The KV pool.", func(name string, s *served, st *Stats) {
+			e.sample(name, 1, s.sglang(), label{"page_size", decimal(st.KVBlock)}, label{"num_pages", decimal(st.blocks())})
+		}},
+		{on, gauge, "Whether steps replay a graph.", func(name string, s *served, st *Stats) { e.sample(name, 0, s.sglang()) }},
+		{passes, counter, "Steps, by whether they feed prompts and whether they replay a graph.", func(name string, s *served, st *Stats) {
+			e.sample(name, 0, s.sglang(), label{"mode", "decode_cuda_graph"})
+			e.sample(name, float64(st.Decodes), s.sglang(), label{"mode", "decode_none"})
+			e.sample(name, float64(st.Steps-st.Decodes), s.sglang(), label{"mode", "prefill_none"})
+		}},
+	} {
+		e.family(f.name, f.kind, f.help)
+		for _, s := range m.names {
+			if model, _ := m.house.find(s.name); model != Routed {
+				f.write(f.name, s, &stats[model])
+			}
+		}
+	}
+}
+
+// blocks is how many blocks the KV pool has.
+func (s *Stats) blocks() int { return s.KVTotal / max(s.KVBlock, 1) }
 
 // own writes what neither vLLM nor SGLang has: how models share the work. Colons
 // are for names that others chose: Prometheus wants none.

@@ -20,7 +20,7 @@ const (
 // and requests are refused, and those that are open have drain to end; what is
 // left is broken off with an error event. The listener is closed.
 func (d *Door) Serve(ctx context.Context, l net.Listener, drain time.Duration) error {
-	server := &http.Server{Handler: d, ReadHeaderTimeout: headerWait, IdleTimeout: idleWait, MaxHeaderBytes: headerBytes}
+	server := &http.Server{Handler: d, ReadHeaderTimeout: min(headerWait, d.options.BodyWait), IdleTimeout: idleWait, MaxHeaderBytes: headerBytes}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {

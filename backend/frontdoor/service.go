@@ -10,6 +10,7 @@ package frontdoor
 
 import (
 	"context"
+	"time"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/backend"
@@ -87,6 +88,10 @@ type End struct {
 	Length bool   // its tokens are used up; else by one of Ends or Stop
 	Stop   string // the text of Stop that ended it, "" if none did
 	Cached int    // tokens of the prompt whose KV was there already
+	// Begun is when the first step on it began: until then it waited. Zero where
+	// nobody knows.
+	Begun     time.Time
+	Retracted int // times that it lost its KV where it entered
 }
 
 // Stats are a model's figures.
@@ -99,6 +104,7 @@ type Stats struct {
 	KVHeld   int // tokens of KV that requests hold
 	KVCached int // that only stay for prefixes to come
 	KVTotal  int
+	KVBlock  int // tokens of KV that are given out together
 	B        int // threshold in force
 
 	Steps    int64 // that ended
@@ -115,7 +121,11 @@ type Stats struct {
 	// Batches counts steps by their requests more finely, the smallest batches first.
 	Batches []BatchCount
 
+	// Decodes are the steps that fed one row a request: no prompt and no extend.
+	Decodes int64
+
 	Retired int64 // requests that had to give up their KV
+	LostKV  int   // those of them that were in no step since
 	Entered int64 // tokens of requests that came in
 	Cached  int64 // those of them whose KV was there already
 	Broken  string

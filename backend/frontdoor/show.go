@@ -119,13 +119,20 @@ func (d *Door) serverInfo(h *House, w http.ResponseWriter, _ *http.Request) {
 	}
 	states, total := []any{}, 0
 	for _, m := range d.look(h).Models {
-		states = append(states, m)
+		states = append(states, internalState{m, m.TokensPerS})
 		total += m.KVTotal
 	}
 	info["internal_states"], info["max_total_num_tokens"] = states, total
 	info["version"], info["startup_time"], info["model_path"], info["served_model_name"] = h.Version, startedAt.Unix(), h.Path, h.Served()[0]
 	info["kv_events"] = nil
 	writeJSON(w, http.StatusOK, info)
+}
+
+// internalState is how a model stands, with the figure that SGLang's benchmarks
+// look for.
+type internalState struct {
+	ModelStatus
+	Throughput float64 `json:"last_gen_throughput"` // tokens a second
 }
 
 func (d *Door) version(h *House, w http.ResponseWriter, _ *http.Request) {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestHealthTellsTheTruth(t *testing.T) {
-	s := &site{t: t, stage: &stage{release: make(chan struct{})}, door: New(Options{}), done: make(chan error, 1)}
+	s := closed(t, Options{})
 	s.listen(time.Second)
 	refused(t, s.get("/health"), 503, "starting")
 	refused(t, s.post(chatPath, `{}`), 503, "starting")
@@ -32,6 +32,7 @@ func TestInfo(t *testing.T) {
 	wants(t, s.get("/model_info").body, "[Toy]", "architectures")
 	wants(t, s.get("/server_info").body, "2000", "max_total_num_tokens")
 	wants(t, s.get("/get_server_info").body, "org/large", "internal_states", 1, "name")
+	wants(t, s.get("/server_info").body, "0", "internal_states", 0, "last_gen_throughput")
 	wants(t, s.get("/version").body, "test", "version")
 	wants(t, s.get("/load").body, "0", "server_load")
 	wants(t, s.get("/status").body, "true", "healthy")
@@ -92,5 +93,34 @@ func TestStatusAsEvents(t *testing.T) {
 	wants(t, events[0], "0", "total", "tokens")
 	if events[len(events)-1] != "[DONE]" {
 		t.Errorf("%q", events)
+	}
+}
+
+func TestUnknownPathsAndMethods(t *testing.T) {
+	s := open(t, Options{})
+	for _, path := range []string{"/nothing", "/v1/responses", "/v1/messages", "/v1/embeddings", "/v1/chat/completions/", "/favicon.ico", "/v1/models/", "/v1/models/none", "/%00"} {
+		refused(t, s.do("GET", path, ""), 404, "")
+	}
+	refused(t, s.get(textPath), 405, "POST")
+	refused(t, s.do("DELETE", "/health", ""), 405, "GET")
+	if r := s.get("/v1/models/none"); value(t, r.body, "error", "code") != "model_not_found" {
+		t.Errorf("%s", r.body)
+	}
+}
+
+func TestKey(t *testing.T) {
+	s := open(t, Options{APIKey: "secret"})
+	for _, header := range []string{"", "Bearer wrong", "secret", "Basic secret"} {
+		refused(t, s.post(textPath, `{"prompt":"hi"}`, "Authorization", header), 401, "Unauthorized")
+	}
+	for _, scheme := range []string{"Bearer", "bearer", "BEARER"} {
+		if r := s.post(textPath, `{"prompt":"hi"}`, "Authorization", scheme+" secret"); r.status != 200 {
+			t.Errorf("%s: %d: %s", scheme, r.status, r.body)
+		}
+	}
+	for _, path := range []string{"/health", "/metrics", "/ping"} {
+		if r := s.get(path); r.status != 200 {
+			t.Errorf("%s: %d", path, r.status)
+		}
 	}
 }

@@ -11,157 +11,170 @@ import (
 	"pgregory.net/rapid"
 )
 
-// told is what a client makes of the events of one choice.
-type told struct {
-	text    string
-	role    string
-	tokens  []Token
-	tops    int
-	finish  string
-	stop    any
-	pieces  []string
-	prompt  []Token
-	writers []string
+// eachStream asks for streams of many kinds, and has look see their events one by
+// one: good ends and bad ones, several answers, chunks of several tokens.
+func eachStream(t *testing.T, look func(t *testing.T, path string, events []string)) {
+	s := open(t, Options{})
+	for _, c := range []struct {
+		name, more string
+		order
+	}{
+		{"to its end", ``, order{Say: "grün 世界 🎉."}},
+		{"several answers", `,"n":3`, order{Say: "abcdef", Chunk: 2}},
+		{"all extras", `,"return_token_ids":true,"n":2,"stream_options":{"include_usage":true,"continuous_usage_stats":true}`, order{Say: "世x", Chunk: 3}},
+		{"out of tokens", `,"max_tokens":3,"stream_options":{"include_usage":true}`, order{Say: "abcdef", Chunk: 2}},
+		{"a stop string", `,"stop":"cd"`, order{Say: "abcdef", Chunk: 3}},
+		{"nothing to say", ``, order{Tokens: []Token{stageEOS}}},
+		{"a failure", `,"n":2`, order{Say: "abcdef", Fail: 2}},
+	} {
+		for _, path := range []string{chatPath, textPath} {
+			t.Run(c.name+" at "+path, func(t *testing.T) {
+				look(t, path, eventsOf(t, s.post(path, c.order.body(path, `"stream":true`+c.more))))
+			})
+		}
+	}
 }
 
-// told joins the events of a completion or a chat, and holds them to the rules.
-func toldBy(t testing.TB, events []string, object string) (choices []told, usage []string) {
+// streamed is an event with choices, as far as tests of rules look.
+type streamed struct {
+	ID, Object, Model string
+	Created           json.Number
+	Choices           []map[string]any
+	Error             map[string]any
+}
+
+// parsed takes events apart, but for the last, which is no JSON.
+func parsed(t *testing.T, events []string) (list []streamed) {
 	t.Helper()
-	if n := len(events); n == 0 || events[n-1] != "[DONE]" {
-		t.Fatalf("S7: no [DONE] at the end of %q", events)
-	}
-	var id, created, model string
-	for i, e := range events[:len(events)-1] {
-		var v struct {
-			ID, Object, Model string
-			Created           json.Number
-			PromptIDs         []Token `json:"prompt_token_ids"`
-			Choices           *[]map[string]json.RawMessage
-			Usage             json.RawMessage
-		}
+	for _, e := range events[:len(events)-1] {
+		var v streamed
 		if err := json.Unmarshal([]byte(e), &v); err != nil {
 			t.Fatalf("%v: %s", err, e)
 		}
-		if i == 0 {
-			id, created, model = v.ID, v.Created.String(), v.Model
-		}
-		if v.ID != id || v.Created.String() != created || v.Model != model || v.Object != object || strings.Contains(created, ".") {
-			t.Errorf("S3: unlike the first event: %s", e)
-		}
-		if v.Choices == nil {
-			t.Fatalf("S4: no choices: %s", e)
-		}
-		if len(*v.Choices) == 0 {
-			usage = append(usage, string(v.Usage))
-		} else if len(usage) > 0 {
-			t.Errorf("S6: after the usage: %s", e)
-		}
-		for _, raw := range *v.Choices {
-			var index int
-			json.Unmarshal(raw["index"], &index)
-			for len(choices) <= index {
-				choices = append(choices, told{})
-			}
-			choices[index].prompt = append(choices[index].prompt, v.PromptIDs...)
-			choices[index].hear(t, e, raw, object == chatChunk)
-		}
+		list = append(list, v)
 	}
-	for i := range choices {
-		if choices[i].finish == "" {
-			t.Errorf("S5: no finish_reason of choice %d in %q", i, events)
-		}
-	}
-	return choices, usage
+	return list
 }
 
-// hear takes in one choice of an event.
-func (c *told) hear(t testing.TB, e string, raw map[string]json.RawMessage, chat bool) {
-	t.Helper()
-	finish, ok := raw["finish_reason"]
-	if !ok {
-		t.Fatalf("S4: no finish_reason: %s", e)
-	}
-	if c.finish != "" {
-		t.Errorf("S5: after the end of the choice: %s", e)
-	}
-	var v struct {
-		Text     *string
-		Delta    *struct{ Role, Content *string }
-		TokenIDs []Token  `json:"token_ids"`
-		Prompt   []Token  `json:"prompt_token_ids"`
-		Writers  []string `json:"writers"`
-		Logprobs *struct {
-			Content []chatLogprob
-			Tokens  []string
-		}
-	}
-	text, _ := json.Marshal(raw)
-	if err := json.Unmarshal(text, &v); err != nil {
-		t.Fatalf("%v: %s", err, e)
-	}
-	content := ""
-	if chat {
-		switch {
-		case v.Delta == nil:
-			t.Fatalf("no delta: %s", e)
-		case c.role == "" && (v.Delta.Role == nil || v.Delta.Content == nil || *v.Delta.Content != ""):
-			t.Errorf("S2: the first event of the choice has no role, or text: %s", e)
-		case c.role != "" && v.Delta.Role != nil:
-			t.Errorf("S2: a second role: %s", e)
-		}
-		c.role = "assistant"
-		if v.Delta.Content != nil {
-			content = *v.Delta.Content
-		}
-	} else if v.Text == nil {
-		t.Fatalf("no text: %s", e)
-	} else {
-		content = *v.Text
-	}
-	if string(finish) != "null" {
-		json.Unmarshal(finish, &c.finish)
-		json.Unmarshal(raw["stop_reason"], &c.stop)
-		if content != "" || string(raw["stop_reason"]) != string(raw["matched_stop"]) {
-			t.Errorf("S5: the end has text, or two reasons: %s", e)
-		}
-	}
-	if v.Logprobs != nil {
-		c.tops += len(v.Logprobs.Content) + len(v.Logprobs.Tokens)
-	}
-	c.text, c.tokens = c.text+content, append(c.tokens, v.TokenIDs...)
-	c.prompt, c.writers = append(c.prompt, v.Prompt...), append(c.writers, v.Writers...)
-	c.pieces = append(c.pieces, content)
-}
-
-func TestStreamS1ToS14(t *testing.T) {
+func TestS01EventsAreFlushedOneByOne(t *testing.T) {
 	s := open(t, Options{})
-	for _, c := range []struct{ path, object string }{{chatPath, chatChunk}, {textPath, textCompletion}} {
-		t.Run(c.path, func(t *testing.T) {
-			o := order{Say: "grün 世界 🎉.", Chunk: 3}
-			r := s.post(c.path, o.body(c.path, `"stream":true,"stream_options":{"include_usage":true},"n":2,"max_tokens":50,"return_token_ids":true`))
-			if r.header.Get("Cache-Control") != "no-cache" || r.header.Get("X-Accel-Buffering") != "no" {
-				t.Errorf("S14: %v", r.header)
+	for _, path := range []string{chatPath, textPath, generatePath} {
+		events := eventsOf(t, s.post(path, order{Say: "abc"}.body(path, `"stream":true`))) // which looks at type and form
+		if len(events) < 5 {
+			t.Errorf("%s: three letters and the end come in %d events", path, len(events))
+		}
+	}
+	r := s.startStream(order{Say: "abc", Hold: 2}.body(chatPath, `"stream":true`))
+	// The order is held at its third token: what came before must be here.
+	buffer, text := make([]byte, 1<<16), ""
+	for !strings.Contains(text, `"content":"b"`) {
+		n, err := r.Read(buffer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(buffer[:n])
+	}
+	close(s.stage.release)
+}
+
+func TestS02EachChoiceBeginsWithItsRole(t *testing.T) {
+	eachStream(t, func(t *testing.T, path string, events []string) {
+		begun := map[any]bool{}
+		for _, e := range parsed(t, events) {
+			for _, c := range e.Choices {
+				if path == textPath {
+					if c["delta"] != nil || c["role"] != nil {
+						t.Errorf("a completion with a role: %v", c)
+					}
+					continue
+				}
+				delta := c["delta"].(map[string]any)
+				role, has := delta["role"]
+				if first := !begun[c["index"]]; has != first || first && (role != "assistant" || delta["content"] != "") {
+					t.Errorf("choice %v, begun before: %t: %v", c["index"], !first, delta)
+				}
+				begun[c["index"]] = true
 			}
-			choices, usage := toldBy(t, eventsOf(t, r), c.object)
-			if len(choices) != 2 {
-				t.Fatalf("%d choices", len(choices))
+		}
+	})
+}
+
+func TestS03AllEventsAreOfOneAnswer(t *testing.T) {
+	eachStream(t, func(t *testing.T, path string, events []string) {
+		list := parsed(t, events)
+		for _, e := range list {
+			first, want := list[0], map[string]string{chatPath: "chat.completion.chunk", textPath: "text_completion"}[path]
+			if e.Error != nil {
+				continue
 			}
-			for _, told := range choices {
-				if told.text != o.Say || told.finish != "stop" || told.stop != nil || len(told.tokens) != len(o.Say)+1 || len(told.prompt) == 0 {
-					t.Errorf("S10: got %+v", told)
+			if e.ID == "" || e.ID != first.ID || e.Model != "routed" || e.Created != first.Created || strings.Contains(e.Created.String(), ".") || e.Object != want {
+				t.Errorf("%+v after %+v", e, first)
+			}
+		}
+	})
+}
+
+func TestS04EachChoiceHasFinishReason(t *testing.T) {
+	eachStream(t, func(t *testing.T, _ string, events []string) {
+		for _, text := range events[:len(events)-1] {
+			if _, failed := value(t, text).(map[string]any)["error"]; failed {
+				continue
+			}
+			for i := range value(t, text, "choices").([]any) {
+				value(t, text, "choices", i, "finish_reason") // null until the end
+			}
+		}
+	})
+}
+
+func TestS05OneEndOfEachChoice(t *testing.T) {
+	eachStream(t, func(t *testing.T, path string, events []string) {
+		ended, open, failed := map[any]bool{}, map[any]bool{}, false
+		for _, e := range parsed(t, events) {
+			failed = failed || e.Error != nil
+			for _, c := range e.Choices {
+				index := c["index"]
+				if open[index] = true; ended[index] {
+					t.Errorf("choice %v goes on after its end: %v", index, c)
+				}
+				if c["finish_reason"] == nil {
+					continue
+				}
+				ended[index] = true
+				if delta, chat := c["delta"].(map[string]any); chat && len(delta) > 0 || !chat && c["text"] != "" {
+					t.Errorf("the end of choice %v has text: %v", index, c)
 				}
 			}
-			if len(usage) != 1 {
-				t.Fatalf("S6: usage %q", usage)
+		}
+		if len(ended) != len(open) && !failed || len(ended) > 0 && failed {
+			t.Errorf("%d of %d choices have ended, failed: %t", len(ended), len(open), failed)
+		}
+	})
+}
+
+func TestS07EveryStreamEndsWithDone(t *testing.T) {
+	eachStream(t, func(t *testing.T, _ string, events []string) {
+		for i, e := range events {
+			if (e == "[DONE]") != (i == len(events)-1) {
+				t.Errorf("event %d of %d is %s", i, len(events), e)
 			}
-			wants(t, usage[0], fmt.Sprint(2*(len(o.Say)+1)), "completion_tokens")
-		})
+		}
+	})
+}
+
+func TestS14ProxiesHoldNothingBack(t *testing.T) {
+	s := open(t, Options{})
+	for _, path := range []string{chatPath, textPath, generatePath} {
+		r := s.post(path, order{Say: "abc"}.body(path, `"stream":true`))
+		if r.header.Get("Cache-Control") != "no-cache" || r.header.Get("X-Accel-Buffering") != "no" {
+			t.Errorf("%s: %v", path, r.header)
+		}
 	}
 }
 
 // Clients put up with comments, CRLF and data without a space, but nobody may
 // count on it.
-func TestStreamS13IsPlain(t *testing.T) {
+func TestS13StreamsArePlain(t *testing.T) {
 	s := open(t, Options{})
 	for _, path := range []string{chatPath, textPath, generatePath} {
 		r := s.post(path, order{Say: "a\r\nb\n\nc: d", Chunk: 2}.body(path, `"stream":true`))
@@ -176,7 +189,7 @@ func TestStreamS13IsPlain(t *testing.T) {
 	}
 }
 
-func TestStreamS6UsageOnlyIfAskedFor(t *testing.T) {
+func TestS06UsageOnlyIfAskedFor(t *testing.T) {
 	s := open(t, Options{})
 	o := order{Say: "abc"}
 	for more, want := range map[string]int{`"stream":true`: 0, `"stream":true,"stream_options":{}`: 0, `"stream":true,"stream_options":{"continuous_usage_stats":true}`: 0,
@@ -192,13 +205,13 @@ func TestStreamS6UsageOnlyIfAskedFor(t *testing.T) {
 	}
 }
 
-func TestStreamS8FailureBeforeTheFirstToken(t *testing.T) {
+func TestS08FailureBeforeTheFirstToken(t *testing.T) {
 	s := open(t, Options{})
 	r := s.post(chatPath, order{Tokens: []Token{}, Refuse: "full"}.body(chatPath, `"stream":true`))
 	refused(t, r, 503, "full")
 }
 
-func TestStreamS9FailureAfterIt(t *testing.T) {
+func TestS09FailureAfterIt(t *testing.T) {
 	s := open(t, Options{})
 	for _, path := range []string{chatPath, textPath, generatePath} {
 		events := eventsOf(t, s.post(path, order{Say: "abcdef", Fail: 2}.body(path, `"stream":true`)))
@@ -208,6 +221,7 @@ func TestStreamS9FailureAfterIt(t *testing.T) {
 			wants(t, events[n-2], "an engine has failed", "error", "message")
 			wants(t, events[n-2], "503", "error", "code")
 			value(t, events[n-2], "error", "param")
+			wants(t, events[n-2], "true", "error", "retryable")
 			if strings.Contains(strings.Join(events, ""), `"finish_reason":"`) {
 				t.Errorf("%s: a failure that looks like an end: %q", path, events)
 			}
@@ -218,7 +232,7 @@ func TestStreamS9FailureAfterIt(t *testing.T) {
 	s.settled()
 }
 
-func TestStreamS10HoldsBackHalfCharacters(t *testing.T) {
+func TestS10HoldsBackHalfCharacters(t *testing.T) {
 	s := open(t, Options{})
 	for _, say := range []string{"A 世a", "日本語", "👩‍👩‍👧", "é\u0301", "ab", "𝕏"} {
 		events := eventsOf(t, s.post(chatPath, order{Say: say}.body(chatPath, `"stream":true`)))
@@ -237,7 +251,7 @@ func TestStreamS10HoldsBackHalfCharacters(t *testing.T) {
 	}
 }
 
-func TestStreamS11HoldsBackStopStrings(t *testing.T) {
+func TestS11HoldsBackStopStrings(t *testing.T) {
 	s := open(t, Options{})
 	for _, c := range []struct{ say, stop, text, matched string }{
 		{"ABCDEFGHIJKL", `"DEFGHIJ"`, "ABC", "DEFGHIJ"},
@@ -265,7 +279,7 @@ func TestStreamS11HoldsBackStopStrings(t *testing.T) {
 	wants(t, r.body, "one two", "choices", 0, "text")
 }
 
-func TestStreamS12TokensWithoutText(t *testing.T) {
+func TestS12TokensWithoutText(t *testing.T) {
 	s := open(t, Options{})
 	for _, path := range []string{chatPath, textPath} {
 		o := order{Tokens: []Token{0xe4, 0xb8, 0x96, 256, 'x', stageEOS}, Chunk: 1}
@@ -283,7 +297,7 @@ func TestStreamS12TokensWithoutText(t *testing.T) {
 }
 
 // Whatever is written, streams and whole answers say the same.
-func TestStreamedIsWhole(t *testing.T) {
+func TestS10StreamedIsWhole(t *testing.T) {
 	s := open(t, Options{})
 	alphabet := []string{"a", "b", "世", "🎉", "é", " ", "\n", "\"", "\\", "<", "\u2028", "\x00"}
 	text := rapid.Custom(func(t *rapid.T) string {
@@ -373,21 +387,6 @@ func TestStreamOfGenerateIsCumulative(t *testing.T) {
 	if len(seen) != 2 {
 		t.Errorf("indices %v", seen)
 	}
-}
-
-func TestStreamIsFlushedByTheEvent(t *testing.T) {
-	s := open(t, Options{})
-	r := s.startStream(order{Say: "abc", Hold: 2}.body(chatPath, `"stream":true`))
-	// The order is held at its third token: what came before must be here.
-	buffer, text := make([]byte, 1<<16), ""
-	for !strings.Contains(text, `"content":"b"`) {
-		n, err := r.Read(buffer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text += string(buffer[:n])
-	}
-	close(s.stage.release)
 }
 
 func TestHeadersOfStreams(t *testing.T) {

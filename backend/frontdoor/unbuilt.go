@@ -23,7 +23,7 @@ var unbuilt = []string{
 // neutral are such fields that have a value of their own for no change.
 var neutral = []struct{ name, value string }{
 	{"bad_words", "[]"}, {"modalities", `["text"]`}, {"length_penalty", "1"}, {"dry_multiplier", "0"}, {"xtc_probability", "0"},
-	{"typical_p", "1"}, {"top_a", "0"}, {"mirostat_mode", "0"}, {"detokenize", "true"},
+	{"typical_p", "1"}, {"top_a", "0"}, {"mirostat_mode", "0"}, {"detokenize", "true"}, {"priority", "0"},
 }
 
 func (f *fields) refuseUnbuilt() {

@@ -15,7 +15,7 @@ func TestUnbuiltFieldsAreRefused(t *testing.T) {
 		{"suffix", `"x"`, `""`}, {"best_of", "2", "1"}, {"length_penalty", "2", "1.0"}, {"chat_template", `"x"`, "null"},
 		{"modalities", `["audio"]`, `[ "text" ]`}, {"echo", "true", "false"}, {"custom_logit_processor", `"x"`, "null"},
 		{"dry_multiplier", "0.5", "0.0"}, {"guided_json", "{}", "null"}, {"length_penalty", "1e999", "1"},
-		{"custom_params", `{"threshhold":0.9}`, "{}"}, {"vllm_xargs", `{"Model":"small"}`, `{"other":null}`},
+		{"priority", "1", "0"}, {"custom_params", `{"threshhold":0.9}`, "{}"}, {"vllm_xargs", `{"Model":"small"}`, `{"other":null}`},
 	} {
 		for path, start := range map[string]string{textPath: `{` + hi, chatPath: `{` + user, generatePath: `{"text":"hi"`} { // order: each is a case of its own.
 			t.Run(c.name+" at "+path, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestMessagesSayWhatIsWanted(t *testing.T) {
 
 // More than the service can ever hold is a mistake, and not a queue that is full.
 func TestMoreAnswersThanThereIsRoomFor(t *testing.T) {
-	s := &site{t: t, stage: &stage{release: make(chan struct{})}, door: New(Options{}), done: make(chan error, 1)}
+	s := closed(t, Options{})
 	h := onStage(s.stage)
 	h.AnswersMax = 10
 	s.door.Open(h)

@@ -8,8 +8,9 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
-	"reflect"
 	"slices"
+
+	"github.com/tokenrouter/tokenrouter/internal/modelconfig"
 )
 
 const generationName = "generation_config.json"
@@ -109,14 +110,7 @@ func inWords(err error) error {
 	if kind.Field == "" {
 		return fmt.Errorf("holds a JSON %s and should hold an object; fetch the file again, or remove it", kind.Value)
 	}
-	want := "a number"
-	switch kind.Type.Kind() {
-	case reflect.Bool:
-		want = "true or false"
-	case reflect.Int:
-		want = "a whole number"
-	}
-	return fmt.Errorf("%s is a JSON %s; want %s", kind.Field, kind.Value, want)
+	return fmt.Errorf("%s %s", kind.Field, modelconfig.InWords(kind))
 }
 
 // parseIDs reads an id or a list of ids.

@@ -2,12 +2,12 @@
 // step-time profile says, in real time, and its tokens and signals are made up.
 // It rehearses the real runtime at the speed of GPUs that are not there.
 //
-// A step ends the profile's nanoseconds after the call of Forward. Each step stands for itself: one that is woken late is late, as
-// on a real machine, and the next one does not make up for it. On Linux the
-// waiting is done by a kernel timer that is read through Go's poller, and the
-// last tenth of a millisecond by yielding in a loop, so a step ends within some
-// ten microseconds of its time, unless the processors are busy. Elsewhere Go's
-// own timers do the first part.
+// A step ends the profile's nanoseconds after the call of Forward. Each step
+// stands for itself: one that is woken late is late, as on a real machine, and
+// the next one does not make up for it. On Linux the waiting is done by a kernel
+// timer that is read through Go's poller, and the last tenth of a millisecond by
+// yielding in a loop, so a step ends within some ten microseconds of its time,
+// unless the processors are busy. Elsewhere Go's own timers do the first part.
 //
 // Inside a testing/synctest bubble all waiting is by Go's timers, so steps take
 // exactly their time on the bubble's clock and none on the wall's.
@@ -39,10 +39,6 @@ type Options struct {
 	// Token scripts the tokens; what it returns must be below Vocab. nil makes
 	// up those of the simulator, folded into a smaller vocabulary.
 	Token func(seed uint64, position int) backend.Token
-	// MaxProb scripts the largest probability of each position: it is asked with
-	// numbers that are uniform in (0, 1] and answers with some in (0, 1]. nil
-	// takes the number itself, so that a threshold is the share below it.
-	MaxProb func(u float64) float64
 
 	GPU   *GPU // what it shares with other engines; nil: a GPU of its own
 	Place int  // its place among the GPU's models

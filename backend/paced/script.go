@@ -20,20 +20,6 @@ func nameKey(model string) uint64 {
 	return h.Sum64()
 }
 
-// ShareBelow scripts the largest probability so that this share of all
-// positions lies below the threshold, both from 0 to 1: uniform below it and
-// uniform above. The confidence algorithm then routes that share; R-Stitch does
-// with one minus its own threshold.
-func ShareBelow(threshold, share float64) func(u float64) float64 {
-	return func(u float64) float64 {
-		if u <= share {
-			// (0, 1] becomes [0, 1): the threshold itself is not below itself.
-			return max(threshold*(1-u/share), math.SmallestNonzeroFloat64)
-		}
-		return threshold + (1-threshold)*(u-share)/(1-share)
-	}
-}
-
 // token scripts what a position holds: the same at every model.
 func (e *Engine) token(seed uint64, position int) backend.Token {
 	o := &e.options
@@ -51,17 +37,11 @@ func (e *Engine) token(seed uint64, position int) backend.Token {
 // EOS.
 func (e *Engine) fold(n int) backend.Token { return backend.Token(n % (e.options.Vocab - 1)) }
 
-// maxProb scripts the largest probability, for each model its own.
+// maxProb scripts the largest probability, for each model its own: uniform in
+// (0, 1], so that a threshold is the share of positions below it. The confidence
+// algorithm then routes that share, R-Stitch one minus its threshold.
 func (e *Engine) maxProb(seed uint64, position int) float64 {
-	u := 1 - algorithms.Draw(seed^e.key, position, purposeMaxProb)
-	if e.options.MaxProb == nil {
-		return u
-	}
-	p := e.options.MaxProb(u)
-	if !(p > 0 && p <= 1) {
-		panic(fmt.Sprintf("paced: the scripted probability of %g is %g, want above 0 and at most 1", u, p))
-	}
-	return p
+	return 1 - algorithms.Draw(seed^e.key, position, purposeMaxProb)
 }
 
 // script fills a result. The arrays of its lists are reused.

@@ -90,22 +90,11 @@ func TestOnlyWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// TestShares: a threshold routes the share that the script says, within four
+// TestShares: a threshold is the share of positions that it routes, within four
 // standard deviations; seeds are fixed.
 func TestShares(t *testing.T) {
-	for _, c := range []struct {
-		name      string
-		script    func(float64) float64
-		threshold float64
-		share     float64
-	}{
-		{"the threshold is the share", nil, 0.3, 0.3},
-		{"a tenth below 0.7", ShareBelow(0.7, 0.1), 0.7, 0.1},
-		{"half of them below half of that", ShareBelow(0.7, 0.1), 0.35, 0.05},
-		{"none", ShareBelow(0.7, 0), 0.7, 0},
-		{"all", ShareBelow(0.7, 1), 0.7, 1},
-	} {
-		e := engine(t, Options{MaxProb: c.script})
+	e := engine(t, Options{})
+	for _, threshold := range []float64{0, 0.05, 0.3, 0.7, 1} {
 		const n = 20_000
 		below, uncertain := 0, 0
 		for i := range n {
@@ -114,16 +103,16 @@ func TestShares(t *testing.T) {
 			if err := e.Forward(step, results); err != nil {
 				t.Fatal(err)
 			}
-			if results[0].Signals.MaxProb < c.threshold {
+			if results[0].Signals.MaxProb < threshold {
 				below++
 			}
-			if results[0].Signals.Entropy > 1-c.threshold {
+			if results[0].Signals.Entropy > 1-threshold {
 				uncertain++
 			}
 		}
-		within := 4*math.Sqrt(n*c.share*(1-c.share)) + 1e-9
-		if math.Abs(float64(below)-n*c.share) > within || math.Abs(float64(uncertain)-n*c.share) > within+1 {
-			t.Errorf("%s: %d below the threshold, %d above that of entropy, want about %v", c.name, below, uncertain, n*c.share)
+		within := 4*math.Sqrt(n*threshold*(1-threshold)) + 1e-9
+		if math.Abs(float64(below)-n*threshold) > within || math.Abs(float64(uncertain)-n*threshold) > within+1 {
+			t.Errorf("%d below the threshold, %d above that of entropy, want about %v", below, uncertain, n*threshold)
 		}
 	}
 }

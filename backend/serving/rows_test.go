@@ -1,10 +1,12 @@
 package serving
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -20,15 +22,9 @@ const ms = time.Millisecond
 // leave asks and goes away once the system works on it.
 func (s *site) leave(body string, works func() bool) {
 	s.t.Helper()
-	ctx, leave := context.WithCancel(s.t.Context())
-	gone := make(chan struct{})
-	go func() {
-		s.try(ctx, textPath, body)
-		close(gone)
-	}()
+	leave := s.stay(body)
 	s.until("the request is worked on", works)
 	leave()
-	<-gone
 }
 
 func (s *site) running() int {
@@ -39,33 +35,70 @@ func (s *site) running() int {
 	return n
 }
 
-func TestRows1And2DropsFreeTheirPlaces(t *testing.T) {
-	s := plan{maxRunning: 2, delay: [2]time.Duration{5 * ms, 5 * ms}, threshold: 0.5, texts: []string{strings.Repeat("no end ", 500)}}.open(t)
-	for range 2 {
-		s.leave(asks(0, `"stream":true`), func() bool { return s.service.Stats()[0].Running > 0 || s.service.Stats()[0].Pending > 0 })
+// A socket that is closed in the middle of a stream ends the request: no step more
+// than those under way.
+func TestRow01ClosedInTheMiddleOfAStream(t *testing.T) {
+	s := plan{threshold: 0.5, delay: [2]time.Duration{5 * ms, 5 * ms}, texts: []string{strings.Repeat("no end ", 500)}}.open(t)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if r := s.ask(asks(0, `"max_tokens":3`)); len(r.ids) != 3 {
+	body := strings.Replace(asks(0, `"stream":true,"ignore_eos":true`), `"max_tokens":200`, `"max_tokens":3000`, 1)
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", textPath, len(body), body)
+	in := bufio.NewReader(conn)
+	for events := 0; events < 3; {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(line, "data: ") {
+			events++
+		}
+	}
+	conn.Close()
+	s.idle()
+	steps := func() int64 { all := s.service.Stats(); return all[0].Steps + all[1].Steps }
+	before := steps()
+	time.Sleep(50 * ms)
+	if after := steps(); after != before || after > 200 {
+		t.Errorf("%d steps when all was idle, %d later", before, after)
+	}
+}
+
+func TestRow02DropsFreeTheirPlaces(t *testing.T) {
+	s := plan{maxRunning: 2, delay: [2]time.Duration{5 * ms, 5 * ms}, threshold: 0.5, texts: []string{strings.Repeat("no end ", 500)}}.open(t)
+	leave := [2]func(){s.stay(asks(0, `"stream":true`)), s.stay(asks(1, `"stream":true`))}
+	s.until("both places are taken", func() bool { st := s.service.Stats()[0]; return st.Running+st.Pending == 2 })
+	third := make(chan result)
+	go func() { third <- s.ask(asks(2, `"max_tokens":3`)) }()
+	s.until("the third waits", func() bool { return s.service.Stats()[0].Waiting == 1 })
+	leave[0]()
+	leave[1]()
+	if r := <-third; len(r.ids) != 3 {
 		t.Errorf("the third got %+v", r)
 	}
 	s.idle()
 }
 
-func TestRow3DropsWhileReadingThePrompt(t *testing.T) {
-	s := plan{context: 20000, chunk: 64, delay: [2]time.Duration{5 * ms, 5 * ms}, threshold: 0.5}.open(t)
+func TestRow03DropsWhileReadingThePrompt(t *testing.T) {
 	long := strings.Replace(asks(0, ""), "go on:", strings.Repeat("x", 10000), 1)
-	for _, more := range []string{`"stream":true`, `"n":4`} {
-		s.leave(strings.Replace(long, `"seed":0`, `"seed":0,`+more, 1), func() bool { return s.service.Stats()[0].KVHeld > 200 })
-		s.idle()
-	}
-	if n := s.metric("vllm:time_to_first_token_seconds_count"); n != 0 {
-		t.Errorf("%g first tokens are counted, and there was none", n)
-	}
-	if n := s.metric("vllm:request_success_total"); n != 5 {
-		t.Errorf("%g answers are counted, want 5 aborts", n)
+	for name, c := range map[string]struct { // order: each is a case of its own.
+		more    string
+		answers float64
+	}{"a chunk of 10,000 tokens": {`"stream":true`, 1}, "four answers": {`"n":4`, 4}, "four streams": {`"n":4,"stream":true`, 4}} {
+		t.Run(name, func(t *testing.T) {
+			s := plan{context: 20000, chunk: 64, delay: [2]time.Duration{5 * ms, 5 * ms}, threshold: 0.5}.open(t)
+			s.leave(strings.Replace(long, `"seed":0`, `"seed":0,`+c.more, 1), func() bool { return s.service.Stats()[0].KVHeld > 200 })
+			s.idle()
+			if n := s.metric("vllm:time_to_first_token_seconds_count"); n != 0 {
+				t.Errorf("%g first tokens are counted, and there was none", n)
+			}
+			s.within2s("all are counted as aborted", func() bool { return s.labelled("vllm:request_success_total", `"abort"`) == c.answers })
+		})
 	}
 }
 
-func TestRow4DropThenTheNextTurn(t *testing.T) {
+func TestRow04DropThenTheNextTurn(t *testing.T) {
 	s := plan{delay: [2]time.Duration{2 * ms, 2 * ms}, threshold: 0.5}.open(t)
 	prompt := strings.Repeat("what was said before ", 20)
 	for i := range 5 {
@@ -79,10 +112,13 @@ func TestRow4DropThenTheNextTurn(t *testing.T) {
 	s.idle()
 }
 
-func TestRow5DropOfWhoWantsNoStream(t *testing.T) {
+func TestRow05DropOfWhoWantsNoStream(t *testing.T) {
 	s := plan{delay: [2]time.Duration{5 * ms, 5 * ms}, texts: []string{strings.Repeat("no end ", 500)}}.open(t)
 	s.leave(asks(0, `"ignore_eos":true`), func() bool { return s.running() > 0 })
 	s.idle()
+	if n := s.service.Stats()[0].Sampled; n > 150 { // of 200
+		t.Errorf("%d tokens were written for nobody", n)
+	}
 }
 
 func TestRow10PromptsBeyondTheMemory(t *testing.T) {
@@ -138,6 +174,30 @@ func TestRow12RetractedRequestsGoOnWhereTheyWere(t *testing.T) {
 	s.idle()
 	if s.metric("vllm:num_preemptions_total") == 0 {
 		t.Error("nobody lost its KV: the test shows nothing")
+	}
+}
+
+// The same while steps of both models run at once, and clients come and go.
+func TestRow13LostKVWhileStepsOverlap(t *testing.T) {
+	p := plan{kvTokens: 192, threshold: 0.5, delay: [2]time.Duration{2 * ms, 2 * ms}, meet: &meeting{}, texts: []string{strings.Repeat("0123456789 ", 8), strings.Repeat("abc ", 20)}}
+	s := p.open(t)
+	var users sync.WaitGroup
+	for seed := range 8 {
+		users.Go(func() {
+			if r := s.ask(asks(seed, `"stream":true`+streamOptions(true))); r.exact(p.text(uint64(seed))) != nil {
+				t.Errorf("seed %d: %v", seed, r.exact(p.text(uint64(seed))))
+			}
+		})
+		users.Go(func() {
+			leave := s.stay(asks(seed, ""))
+			time.Sleep(time.Duration(1+10*seed) * ms)
+			leave()
+		})
+	}
+	users.Wait()
+	s.idle()
+	if s.metric("vllm:num_preemptions_total") == 0 || !p.meet.both() {
+		t.Errorf("%g requests lost their KV, steps overlapped: %t: the test shows nothing", s.metric("vllm:num_preemptions_total"), p.meet.both())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/tokenrouter/tokenrouter/backend/frontdoor"
 	"github.com/tokenrouter/tokenrouter/backend/subserver"
@@ -65,7 +66,7 @@ func (s *Service) Stats() []frontdoor.Stats {
 		tokens := cfg.BlockTokens
 		out[m] = frontdoor.Stats{
 			Running: st.Ready + st.InFlight, Waiting: st.Queued + st.KVQueued, Ready: st.Ready, Pending: st.Pending, Away: st.Away,
-			KVHeld: st.KVHeld * tokens, KVCached: st.KVCached * tokens, KVTotal: (st.KVHeld + st.KVCached + st.KVFree) * tokens,
+			KVHeld: st.KVHeld * tokens, KVCached: st.KVCached * tokens, KVTotal: (st.KVHeld + st.KVCached + st.KVFree) * tokens, KVBlock: tokens,
 			B: st.Threshold, Steps: st.Steps, Rows: st.Rows, Sampled: st.Sampled, BusyNs: st.BusyNs, Broken: st.Broken, Here: true,
 			Retired: st.Retracted, Entered: st.Entered, Cached: st.Cached,
 		}
@@ -88,11 +89,16 @@ func (s *Service) Submit(ctx context.Context, r *frontdoor.Request) (frontdoor.S
 	if err != nil {
 		return nil, tell(err)
 	}
-	return &answer{stream}, nil
+	return &answer{system: s.system, stream: stream}, nil
 }
 
 // answer is a stream as the front door reads it.
-type answer struct{ stream *subserver.Stream }
+type answer struct {
+	system    *subserver.System
+	stream    *subserver.Stream
+	begun     time.Time
+	retracted int
+}
 
 func (a *answer) Cancel() { a.stream.Cancel() }
 
@@ -101,12 +107,16 @@ func (a *answer) Next(ctx context.Context) (frontdoor.Chunk, error) {
 	if err != nil {
 		return frontdoor.Chunk{}, tell(err)
 	}
+	if a.begun.IsZero() && c.BegunNs > 0 {
+		a.begun = time.Now().Add(-time.Duration(a.system.NowNs() - c.BegunNs))
+	}
+	a.retracted = max(a.retracted, c.Retracted)
 	return frontdoor.Chunk{Tokens: c.Tokens, Writer: c.Writer, Text: c.Text, Top: c.Top}, nil
 }
 
 func (a *answer) End() frontdoor.End {
 	why, _ := a.stream.Reason()
-	return frontdoor.End{Length: why == scheduler.ReasonLength, Stop: a.stream.StoppedBy(), Cached: a.stream.Cached()}
+	return frontdoor.End{Length: why == scheduler.ReasonLength, Stop: a.stream.StoppedBy(), Cached: a.stream.Cached(), Begun: a.begun, Retracted: a.retracted}
 }
 
 // tell puts what went wrong as a client should hear it: its own mistakes are
@@ -143,17 +153,27 @@ var fieldNames = map[string]string{
 
 // Stepped implements subserver.Observer.
 func (s *Service) Stepped(model int, _, _ int64, batch *scheduler.Batch, _ int) {
-	s.steps[model].note(len(batch.Entries), batch.Rows)
+	s.steps[model].note(batch)
 }
 
 // Event implements subserver.Observer.
-func (*Service) Event(int, *scheduler.Event) {}
+func (s *Service) Event(model int, ev *scheduler.Event) {
+	switch ev.Kind {
+	case scheduler.Aborted, scheduler.Stop, scheduler.Released:
+		s.steps[model].leave(ev.Request)
+	}
+}
 
 // Messages implements subserver.Observer.
 func (s *Service) Messages(model int, _ int64, out []scheduler.Message) {
 	for i := range out {
-		if out[i].Kind == scheduler.Send {
+		switch out[i].Kind {
+		case scheduler.Send:
 			s.steps[model].handOff()
+		case scheduler.Retract:
+			s.steps[model].lose(out[i].Request)
+		case scheduler.Finish, scheduler.Return:
+			s.steps[model].leave(out[i].Request)
 		}
 	}
 }

@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/tokenrouter/tokenrouter/backend/frontdoor"
 	"github.com/tokenrouter/tokenrouter/backend/subserver"
 	"github.com/tokenrouter/tokenrouter/backend/tokenizer"
+	"github.com/tokenrouter/tokenrouter/internal/asktest"
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
@@ -46,7 +46,11 @@ func (y *typist) Info() backend.Info {
 func (y *typist) Close() error { return nil }
 
 func (y *typist) Forward(step *backend.Step, results []backend.Result) error {
+	defer y.plan.meet.enter()()
 	time.Sleep(y.plan.delay[y.model])
+	if y.plan.hold != nil {
+		<-y.plan.hold
+	}
 	if y.steps++; y.plan.fails[y.model] > 0 && y.steps >= y.plan.fails[y.model] {
 		return errTypist
 	}
@@ -57,6 +61,24 @@ func (y *typist) Forward(step *backend.Step, results []backend.Result) error {
 	}
 	return nil
 }
+
+// meeting sees whether both models were in a step at once.
+type meeting struct {
+	in  atomic.Int32
+	met atomic.Bool
+}
+
+func (m *meeting) enter() (leave func()) {
+	if m == nil {
+		return func() {}
+	}
+	if m.in.Add(1) == 2 {
+		m.met.Store(true)
+	}
+	return func() { m.in.Add(-1) }
+}
+
+func (m *meeting) both() bool { return m.met.Load() }
 
 func (y *typist) strike(q *backend.Sequence) backend.Result {
 	u := algorithms.Draw(q.Seed, q.Position(), algorithms.Purpose(100+y.model))
@@ -97,6 +119,8 @@ type plan struct {
 	texts      []string
 	delay      [2]time.Duration // of a step
 	fails      [2]int           // step that fails, 0 for none
+	meet       *meeting         // sees whether steps overlap; nil: nobody looks
+	hold       chan struct{}    // steps wait until it is closed; nil: they do not
 	algorithm  string
 	threshold  float64
 	context    int
@@ -216,32 +240,16 @@ func asks(seed int, more string) string {
 
 // try posts; an error is the network's.
 func (s *site) try(ctx context.Context, path, body string) (status int, text string, err error) {
-	r, err := http.NewRequestWithContext(ctx, "POST", s.url+path, strings.NewReader(body))
-	if err != nil {
-		return 0, "", err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, "", err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(b), err
+	return asktest.Post(ctx, s.url+path, body)
 }
 
 func (s *site) get(path string) (status int, text string) {
 	s.t.Helper()
-	resp, err := http.Get(s.url + path)
+	status, text, err := asktest.Get(s.t.Context(), s.url+path)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return resp.StatusCode, string(b)
+	return status, text
 }
 
 // result is an answer of one choice, streamed or not.
@@ -366,7 +374,7 @@ func (s *site) idle() {
 	for end := time.Now().Add(2 * time.Second); ; time.Sleep(time.Millisecond) {
 		busy := ""
 		for i, st := range s.service.Stats() {
-			if st.Running != 0 || st.Waiting != 0 || st.Pending != 0 || st.Away != 0 || st.KVHeld != 0 {
+			if st.Running != 0 || st.Waiting != 0 || st.Pending != 0 || st.Away != 0 || st.KVHeld != 0 || st.LostKV != 0 {
 				busy += fmt.Sprintf("%s has %+v; ", names[i], st)
 			}
 		}
@@ -382,9 +390,15 @@ func (s *site) idle() {
 // metric sums the series of a family.
 func (s *site) metric(family string) (sum float64) {
 	s.t.Helper()
+	return s.labelled(family, "")
+}
+
+// labelled sums those with a label.
+func (s *site) labelled(family, with string) (sum float64) {
+	s.t.Helper()
 	_, text := s.get("/metrics")
 	for line := range strings.SplitSeq(text, "\n") {
-		if rest, ok := strings.CutPrefix(line, family+"{"); ok {
+		if rest, ok := strings.CutPrefix(line, family+"{"); ok && strings.Contains(rest, with) {
 			x, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
 			if err != nil {
 				s.t.Fatal(err)

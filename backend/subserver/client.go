@@ -8,7 +8,8 @@ import (
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
-// clientWord is what the client loop hears: of clients, and of the decode loop.
+// clientWord is what the client loop hears, from clients and from the decode
+// loop.
 type clientWord struct {
 	kind    clientKind
 	id      scheduler.RequestID
@@ -89,14 +90,18 @@ func (s *subserver) hear(sessions map[scheduler.RequestID]*session, w *clientWor
 }
 
 func (s *subserver) admit(w *clientWord) *session {
-	detok := w.request.Detokenizer
-	if detok == nil && s.sys.cfg.NewDetokenizer != nil {
-		detok = s.sys.cfg.NewDetokenizer()
-	}
 	r := w.request
 	s.inbox.put(word{request: r, event: scheduler.Event{Kind: scheduler.Arrived, Request: w.id, Arrival: &scheduler.Arrival{
 		ID: w.id, Seed: r.Seed, Prompt: r.Prompt, MaxTokens: r.MaxTokens, EOS: r.EOS}}})
-	return &session{stream: w.stream, teller: newTeller(r, detok), shown: len(r.Prompt)}
+	return s.sys.cfg.newSession(r, w.stream)
+}
+
+func (c *Config) newSession(r *Request, stream *Stream) *session {
+	detok := r.Detokenizer
+	if detok == nil && c.NewDetokenizer != nil {
+		detok = c.NewDetokenizer()
+	}
+	return &session{stream: stream, teller: newTeller(r, detok), shown: len(r.Prompt)}
 }
 
 // write shows tokens to the client and reports whether they ended the request.
@@ -137,6 +142,9 @@ func (c *session) finish(w *clientWord) {
 
 // checkRequest says what is wrong with a request before anything knows of it.
 func (s *System) checkRequest(r *Request) error {
+	if err := s.cfg.checkRequest(r); err != nil {
+		return err
+	}
 	if r.Home < 0 || r.Home >= len(s.subs) || s.subs[r.Home] == nil {
 		return requestErrorf("Home", "is model %d, which this process does not have", r.Home)
 	}
@@ -147,10 +155,6 @@ func (s *System) checkRequest(r *Request) error {
 		return requestErrorf("Prompt", "is empty, want at least one token")
 	case r.MaxTokens < 1:
 		return requestErrorf("MaxTokens", "is %d, want at least 1", r.MaxTokens)
-	case len(r.Stop) > 0 && s.cfg.NewDetokenizer == nil && r.Detokenizer == nil:
-		return requestErrorf("Stop", "needs a tokenizer, and this system has none")
-	case slices.Contains(r.Stop, ""):
-		return requestErrorf("Stop", "has an empty string, want text")
 	case r.Logprobs > vocab:
 		return requestErrorf("Logprobs", "is %d, want at most the %d tokens of the vocabulary", r.Logprobs, vocab)
 	case len(r.Prompt)+1 > s.maxContext:
@@ -166,14 +170,26 @@ func (s *System) checkRequest(r *Request) error {
 			}
 		}
 	}
-	if _, err := s.route(&r.Routing); err != nil {
-		return &RequestError{"Routing", err.Error(), err}
-	}
 	return r.Sampling.Validate(vocab)
 }
 
-// ready copies what outlives Submit and fills in what follows from the rest.
-func (s *System) ready(r *Request) *Request {
+// checkRequest says what is wrong with a request in itself, whichever models
+// read it.
+func (c *Config) checkRequest(r *Request) error {
+	switch {
+	case len(r.Stop) > 0 && c.NewDetokenizer == nil && r.Detokenizer == nil:
+		return requestErrorf("Stop", "needs a tokenizer, and this system has none")
+	case slices.Contains(r.Stop, ""):
+		return requestErrorf("Stop", "has an empty string, want text")
+	}
+	if _, err := c.route(&r.Routing); err != nil {
+		return &RequestError{"Routing", err.Error(), err}
+	}
+	return nil
+}
+
+// ownCopy copies what outlives Submit and fills in what follows from the rest.
+func (s *System) ownCopy(r *Request) *Request {
 	own := *r
 	own.Prompt, own.EOS = slices.Clone(r.Prompt), slices.Clone(r.EOS)
 	own.Stop = slices.Clone(r.Stop)

@@ -56,7 +56,7 @@ func submit(t *testing.T, sys *System, r *Request) *Stream {
 	return s
 }
 
-// empty reports what is left in any model.
+// wantEmpty reports what is left in any model.
 func wantEmpty(t *testing.T, sys *System) {
 	t.Helper()
 	synctest.Wait()
@@ -367,10 +367,33 @@ func TestFlush(t *testing.T) {
 	}
 }
 
+// The request that follows a flush at once finds nothing either, whatever its
+// home.
+func TestFlushGoesFirst(t *testing.T) {
+	small().with(t, nil, func(t *testing.T, sys *System) {
+		for i := range scheduler.RequestID(40) {
+			r := long(2*i+1, 9)
+			r.Home, r.Prompt = int(i)%2, slices.Repeat(r.Prompt, 5)
+			read(t, r, submit(t, sys, r), -1)
+			synctest.Wait()
+			if err := sys.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			again := long(2*i+2, 9)
+			again.Home, again.Prompt = r.Home, r.Prompt
+			s := submit(t, sys, again)
+			read(t, again, s, -1)
+			if s.Cached() != 0 {
+				t.Errorf("home %d: %d tokens were cached", r.Home, s.Cached())
+			}
+		}
+	})
+}
+
 // A client may be gone before its request has come in.
 func TestCancelComesFirst(t *testing.T) {
 	small().with(t, nil, func(t *testing.T, sys *System) {
-		r := sys.ready(long(1, 1000000))
+		r := sys.ownCopy(long(1, 1000000))
 		home := sys.subs[0]
 		s, err := sys.door.enter(r, 2, func(id scheduler.RequestID) { home.clients.put(clientWord{kind: canceled, id: id}) })
 		if err != nil {

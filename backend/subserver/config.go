@@ -110,6 +110,11 @@ type Chunk struct {
 	Writer int    // model that wrote them
 	Text   string // that came to be certain; it may lag behind the tokens
 	AtNs   int64  // when the home showed them, on System.NowNs's clock
+	// BegunNs is when the home's first step for the request began, on the same
+	// clock: until then it waited. 0 where a chunk brings no tokens.
+	BegunNs int64
+	// Retracted counts how often the request has lost its KV at the home so far.
+	Retracted int
 	// Top tells of each of Tokens what Request.Logprobs asked for: Token, Logprob
 	// and Top are set. nil if nothing was asked.
 	Top []backend.Result

@@ -63,6 +63,8 @@ type known struct {
 	counted  int                  // tokens of the client's prompt
 	fed      bool                 // it was in a step here
 	cached   int                  // tokens of it that the first of them found in KV
+	begunNs  int64                // when the first of them began
+	retracts int                  // times that it lost its KV here
 	sentTo   int                  // model that it was last sent to as a visit, -1 for none
 	hops     int                  // of it then
 	cause    error                // of an abort
@@ -72,9 +74,9 @@ type known struct {
 
 // word is what the decode loop hears.
 type word struct {
-	event   scheduler.Event // of a client, or the engine's answer
+	event   scheduler.Event // from a client, or the engine's answer
 	request *Request        // with Arrived
-	parcel  *Parcel         // of a peer
+	parcel  *Parcel         // from a peer
 	endNs   int64           // with StepDone
 	err     error           // with StepDone: the engine is lost; with gone: why
 	gone    int             // 1 + model whose process is lost
@@ -191,7 +193,7 @@ func (s *subserver) stepLive() {
 	s.stepEvent(&scheduler.Event{Kind: scheduler.LiveChanged, Live: int(sum)})
 }
 
-// take steps one word.
+// take steps what one word tells.
 func (s *subserver) take(w *word) {
 	switch {
 	case w.gone > 0:
@@ -202,7 +204,11 @@ func (s *subserver) take(w *word) {
 		s.onStepDone(w)
 	case w.event.Kind == scheduler.Flush:
 		s.stepEvent(&w.event)
-		s.tellPeers(scheduler.Event{Kind: scheduler.Flush})
+		for m, sub := range s.sys.subs {
+			if sub == nil {
+				s.tell(m, scheduler.Event{Kind: scheduler.Flush})
+			}
+		}
 	case w.event.Kind == scheduler.Arrived:
 		s.onArrived(w)
 	default:
@@ -230,10 +236,7 @@ func (s *subserver) onArrived(w *word) {
 		s.say(clientWord{kind: over, id: r.ID, reason: scheduler.ReasonAbort, cause: ErrFailed, detail: s.broken.Error()})
 		return
 	}
-	route, err := s.sys.route(&r.Routing)
-	if err != nil {
-		panic("subserver: a request that was checked cannot be routed: " + err.Error())
-	}
+	route := s.sys.cfg.checkedRoute(&r.Routing)
 	s.known[r.ID] = &known{home: s.model, sampling: &r.Sampling, logprobs: r.Logprobs, routing: r.Routing, route: route, counted: r.counted, sentTo: -1}
 	s.stepEvent(&w.event)
 }
@@ -279,7 +282,7 @@ func (s *subserver) build() {
 		}
 		s.results[i], s.routes[i] = backend.Result{}, k.route
 		if !k.fed {
-			k.fed, k.cached = true, e.Start
+			k.fed, k.cached, k.begunNs = true, e.Start, s.startNs
 			s.counted.Entered += int64(e.Position)
 			s.counted.Cached += int64(e.Start)
 		}
@@ -352,17 +355,13 @@ func (s *subserver) publish() {
 // checkTables panics if something is noted about a request that the core does
 // not hold, or nothing about one that it holds.
 func (s *subserver) checkTables() {
-	n := 0
-	// order: only counted.
-	for id := range s.known {
+	for id := range s.known { // order: each is checked by itself
 		if !s.core.Knows(id) {
 			panic("subserver: a request that is over is still in the table")
 		}
-		n++
 	}
-	c := s.core.Counts()
-	over := c.InFlight // some of which may be over
-	if held := s.core.Requests(); n > held || n < held-over {
+	over := s.core.Counts().InFlight // some of which may be over
+	if n, held := len(s.known), s.core.Requests(); n > held || n < held-over {
 		panic("subserver: a request is missing from the table")
 	}
 }

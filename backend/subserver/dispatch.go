@@ -32,9 +32,8 @@ func (c DispatchCost) of(tokens int) time.Duration {
 // submits all tokens so far as a new request to that model's server, where the
 // prefix cache may still hold them. It is what TokenRouter is compared with.
 type Dispatcher struct {
-	alg     algorithms.Algorithm
+	cfg     Config
 	cost    DispatchCost
-	detok   func() Detokenizer
 	start   time.Time
 	servers []*System // by model
 	taps    []*tap
@@ -54,7 +53,7 @@ func StartDispatcher(cfg Config, cost DispatchCost) (*Dispatcher, error) {
 	case cost.FixedNs < 0 || cost.NsPerToken < 0:
 		return nil, fmt.Errorf("subserver: a submission cannot cost %d ns and %g ns a token", cost.FixedNs, cost.NsPerToken)
 	}
-	d := &Dispatcher{alg: cfg.Algorithm, cost: cost, detok: cfg.NewDetokenizer, start: time.Now()}
+	d := &Dispatcher{cfg: cfg, cost: cost, start: time.Now()}
 	for m := range cfg.Models {
 		t := &tap{needs: cfg.Algorithm.Needs(m), told: map[scheduler.RequestID]*algorithms.Signals{}}
 		one := Config{Models: slices.Clone(cfg.Models[m : m+1]), Algorithm: t, Rule: scheduler.Eager{}, Thresholds: scheduler.Thresholds{{1}},
@@ -83,12 +82,12 @@ func (d *Dispatcher) Submit(ctx context.Context, r *Request) (*Stream, error) {
 	if r.Home < 0 || r.Home >= len(d.servers) {
 		return nil, requestErrorf("Home", "is model %d of %d", r.Home, len(d.servers))
 	}
-	if len(r.Stop) > 0 && d.detok == nil {
-		return nil, requestErrorf("Stop", "needs a tokenizer, and this system has none")
+	if err := d.cfg.checkRequest(r); err != nil {
+		return nil, err
 	}
+	own := d.servers[r.Home].ownCopy(r)
 	asked := *r
-	asked.Home, asked.Stop = 0, nil
-	own := d.servers[r.Home].ready(r)
+	asked.forServer()
 	for _, sys := range d.servers { // it may come to any of them
 		if err := sys.checkRequest(&asked); err != nil {
 			return nil, err
@@ -101,12 +100,8 @@ func (d *Dispatcher) Submit(ctx context.Context, r *Request) (*Stream, error) {
 		cancel()
 		return nil, err
 	}
-	f := &followed{d: d, request: own, model: own.Home, ids: slices.Clone(own.Prompt)}
-	var detok Detokenizer
-	if d.detok != nil {
-		detok = d.detok()
-	}
-	f.client = session{stream: stream, teller: newTeller(own, detok), shown: len(own.Prompt)}
+	f := &followed{d: d, request: own, client: d.cfg.newSession(own, stream), route: d.cfg.checkedRoute(&own.Routing),
+		model: own.Home, ids: slices.Clone(own.Prompt)}
 	f.view = algorithms.View{Request: own.ID, Seed: own.Seed, Home: own.Home, StayStart: len(own.Prompt)}
 	go func() {
 		defer cancel()
@@ -166,8 +161,9 @@ func (d *Dispatcher) Err() error {
 type followed struct {
 	d       *Dispatcher
 	request *Request
-	client  session
-	model   int // whose server gets it next
+	client  *session
+	route   algorithms.Algorithm // nil: it stays at its home
+	model   int                  // whose server gets it next
 	ids     []algorithms.Token
 	written int
 	cached  int // tokens of the prompt that the first submission found
@@ -215,10 +211,13 @@ func (f *followed) token(ctx context.Context) (why scheduler.Reason, over bool, 
 	}
 	v := &f.view
 	v.Model, v.Position, v.Token, v.Signals = f.model, len(f.ids), chunk.Tokens[0], *signals
-	to, from, keep := f.d.alg.Route(v).Model(), f.model, true
+	to, from, keep := f.model, f.model, true
+	if f.route != nil {
+		to = f.route.Route(v).Model()
+	}
 	if to >= 0 && to != from {
 		req := algorithms.PeerReq{ID: f.request.ID, Home: f.request.Home, From: from, Seed: f.request.Seed, Extra: v.Extra}
-		keep = f.d.alg.Send(algorithms.Departure{From: from, To: to, Home: f.request.Home, Position: len(f.ids), Token: v.Token}, &req)
+		keep = f.d.cfg.Algorithm.Send(algorithms.Departure{From: from, To: to, Home: f.request.Home, Position: len(f.ids), Token: v.Token}, &req)
 		v.Extra, f.model = req.Extra, to
 		v.Hops++
 	}
@@ -242,6 +241,12 @@ func (f *followed) token(ctx context.Context) (why scheduler.Reason, over bool, 
 	return 0, false, nil
 }
 
+// forServer takes out of a request what is the dispatcher's own business: a
+// server has one model, and knows of no text and no routing.
+func (r *Request) forServer() {
+	r.Home, r.Stop, r.Detokenizer, r.Routing = 0, nil, nil, Routing{}
+}
+
 // submit sends all tokens so far to the model's server, for one more.
 func (f *followed) submit(ctx context.Context) (Chunk, *algorithms.Signals, error) {
 	if d := f.d.cost.of(len(f.ids)); d > 0 {
@@ -252,8 +257,9 @@ func (f *followed) submit(ctx context.Context) (Chunk, *algorithms.Signals, erro
 		}
 	}
 	r := *f.request
+	r.forServer()
 	r.ID = scheduler.RequestID(f.d.lastID.Add(1))
-	r.Home, r.Prompt, r.MaxTokens, r.EOS, r.Stop = 0, f.ids, 1, nil, nil
+	r.Prompt, r.MaxTokens, r.EOS = f.ids, 1, nil
 	r.counted = len(f.request.Prompt)
 	t := f.d.taps[f.model]
 	t.open(r.ID)
@@ -266,7 +272,7 @@ func (f *followed) submit(ctx context.Context) (Chunk, *algorithms.Signals, erro
 	if err != nil {
 		return Chunk{}, nil, err
 	}
-	if f.written == 0 {
+	if f.written == 0 && f.view.Hops == 0 {
 		f.cached = s.Cached()
 	}
 	return chunk, t.close(r.ID), nil

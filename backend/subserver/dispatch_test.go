@@ -3,8 +3,8 @@ package subserver
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,23 +17,11 @@ import (
 func (p plan) dispatch(t *testing.T, cost DispatchCost) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := p.config(t)
-		if p.stops {
-			cfg.NewDetokenizer = newFakeDetok
-		}
 		d, err := StartDispatcher(cfg, cost)
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := make([]outcome, p.requests)
-		var users sync.WaitGroup
-		for u := range p.concurrency {
-			users.Go(func() {
-				for i := u; i < p.requests; i += p.concurrency {
-					out[i] = p.askOne(t, func(int) submitter { return d }, i)
-				}
-			})
-		}
-		users.Wait()
+		out := p.ask(t, func(int) submitter { return d })
 		time.Sleep(time.Minute) // steps with submissions that were broken off
 		synctest.Wait()
 		for m, st := range d.Stats() {
@@ -49,9 +37,7 @@ func (p plan) dispatch(t *testing.T, cost DispatchCost) {
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
-		for i, o := range out {
-			p.judgeOne(t, cfg.Algorithm, p.request(i), &o)
-		}
+		p.judge(t, cfg.Algorithm, out)
 	})
 }
 
@@ -121,6 +107,41 @@ func TestDispatcherCosts(t *testing.T) {
 	})
 }
 
+// What a client is told of cached tokens is what its home had, though the token
+// written there is dropped and another server's is the first that it sees.
+func TestDispatcherTellsWhatTheHomeHad(t *testing.T) {
+	p := small()
+	p.params.Matrix = [][]float64{{0, 1}, {0, 1}}
+	synctest.Test(t, func(t *testing.T) {
+		d, err := StartDispatcher(p.config(t), DispatchCost{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			routing Routing
+			home    int
+			want    int
+		}{
+			{Routing{Alone: true}, 1, 0}, // now the large model has the prompt
+			{Routing{}, 0, 0},
+			{Routing{}, 0, 12}, // now both have it, in blocks of 4
+		} {
+			r := long(0, 3)
+			r.Prompt, r.Home, r.Routing = slices.Repeat(r.Prompt, 5), c.home, c.routing
+			s, err := d.Submit(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o := read(t, r, s, -1); o.err != nil || s.Cached() != c.want {
+				t.Errorf("%+v: %d tokens were cached, %v", c, s.Cached(), o.err)
+			}
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // firstModel counts the steps of model 0.
 type firstModel struct {
 	steps int
@@ -161,6 +182,7 @@ func TestDispatcherRefuses(t *testing.T) {
 		for want, spoil := range map[string]func(r *Request){
 			"Home is model 2": func(r *Request) { r.Home = 2 },
 			"Stop needs":      func(r *Request) { r.Stop = []string{"x"} },
+			"Routing changes": func(r *Request) { r.Routing.Threshold = half() },
 			"MaxTokens is 0":  func(r *Request) { r.MaxTokens = 0 },
 		} {
 			r := long(1, 3)

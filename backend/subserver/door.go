@@ -78,13 +78,11 @@ func (d *door) await(ctx context.Context) error {
 	}
 }
 
-// close lets nobody in any more. It reports whether it had not yet.
-func (d *door) close() bool {
+// close lets nobody in any more.
+func (d *door) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	was := d.shut
 	d.shut = true
-	return !was
 }
 
 // cancelAll breaks off what is open.

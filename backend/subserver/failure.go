@@ -1,6 +1,7 @@
 package subserver
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -64,7 +65,7 @@ func (s *subserver) onLost(model int, err error) {
 		}
 	}
 	if s.turnstile.on && s.broken == nil {
-		s.broken = fmt.Errorf("%s", problem)
+		s.broken = errors.New(problem)
 	}
 }
 

@@ -35,8 +35,11 @@ type plan struct {
 	static      bool
 	cancels     float64 // share of requests that are canceled
 	fails       []int   // by model: step at which the engine fails, 0 for never
+	dies        bool    // a process or a connection of the system does
+	firstID     int     // ids begin after it
 	seed        uint64
 	stops       bool           // requests have stop strings
+	ownDetok    bool           // and bring what makes text of their tokens
 	quiet       bool           // visits bring their tokens home at the end
 	tally       map[string]int // of all plans; nil: nobody counts
 	twice       bool           // every request comes twice: the second finds a warm cache
@@ -80,7 +83,7 @@ func (p plan) config(t testing.TB) Config {
 
 // request draws the i-th request. Prompts share beginnings.
 func (p plan) request(i int) *Request {
-	id := scheduler.RequestID(i + 1)
+	id := scheduler.RequestID(p.firstID + i + 1)
 	if p.twice {
 		i /= 2
 	}
@@ -108,6 +111,9 @@ func (p plan) request(i int) *Request {
 	if p.stops {
 		r.Stop = [][]string{nil, {"cab"}, {"bb", "世"}, {"ca", "é"}}[rng.IntN(4)]
 		r.ShowStop, r.Sampling.MinTokens = rng.IntN(2) == 0, rng.IntN(3)
+	}
+	if p.ownDetok {
+		r.Detokenizer = newFakeDetok()
 	}
 	if p.homes {
 		r.Home = rng.IntN(p.params.Models)
@@ -194,16 +200,7 @@ func (p plan) start(t testing.TB, cfg Config) (systems []*System) {
 // returns nothing of the systems is left.
 func (p plan) serve(t testing.TB, cfg Config) []outcome {
 	systems := p.start(t, cfg)
-	out := make([]outcome, p.requests)
-	var users sync.WaitGroup
-	for u := range p.concurrency {
-		users.Go(func() {
-			for i := u; i < p.requests; i += p.concurrency {
-				out[i] = p.askOne(t, func(home int) submitter { return systems[home] }, i)
-			}
-		})
-	}
-	users.Wait()
+	out := p.ask(t, func(home int) submitter { return systems[home] })
 	time.Sleep(time.Minute) // words of the end may be on the wire
 	synctest.Wait()
 	for m, sys := range systems {
@@ -227,7 +224,22 @@ type submitter interface {
 	Submit(ctx context.Context, r *Request) (*Stream, error)
 }
 
-// askOne is the i-th request of a user.
+// ask has the plan's users send all its requests to where their homes are.
+func (p plan) ask(t testing.TB, at func(home int) submitter) []outcome {
+	out := make([]outcome, p.requests)
+	var users sync.WaitGroup
+	for u := range p.concurrency {
+		users.Go(func() {
+			for i := u; i < p.requests; i += p.concurrency {
+				out[i] = p.askOne(t, at, i)
+			}
+		})
+	}
+	users.Wait()
+	return out
+}
+
+// askOne sends the i-th request and reads its answer.
 func (p plan) askOne(t testing.TB, at func(home int) submitter, i int) outcome {
 	rng := rand.New(rand.NewPCG(p.seed, uint64(1000+i)))
 	time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
@@ -258,9 +270,7 @@ func (p plan) obey(t *testing.T) {
 		if !p.quiet { // a replay could not make it
 			cfg.Log = log
 		}
-		for i, o := range p.serve(t, cfg) {
-			p.judgeOne(t, cfg.Algorithm, p.request(i), &o)
-		}
+		p.judge(t, cfg.Algorithm, p.serve(t, cfg))
 		watch.judge()
 		if cfg.Log != nil {
 			log.judge(t, watch)
@@ -271,6 +281,17 @@ func (p plan) obey(t *testing.T) {
 			}
 		}
 	})
+}
+
+// judge holds what clients saw to the law, and returns how many failed.
+func (p plan) judge(t *testing.T, alg algorithms.Algorithm, out []outcome) (failed int) {
+	for i := range out {
+		p.judgeOne(t, alg, p.request(i), &out[i])
+		if errors.Is(out[i].err, ErrFailed) {
+			failed++
+		}
+	}
+	return failed
 }
 
 // judgeOne compares what one client saw with the oracle.
@@ -285,7 +306,7 @@ func (p plan) judgeOne(t *testing.T, alg algorithms.Algorithm, r *Request, o *ou
 	case errors.Is(o.err, ErrTooLong) && len(r.Prompt)+1 > pool,
 		errors.Is(o.err, ErrOutgrown) && len(r.Prompt)+len(want.tokens) > pool,
 		errors.Is(o.err, ErrCanceled) && p.cancels > 0,
-		errors.Is(o.err, ErrFailed) && p.fails != nil:
+		errors.Is(o.err, ErrFailed) && (p.fails != nil || p.dies):
 		want = want.cut(len(o.tokens))
 	default:
 		t.Errorf("request %d: %v", r.ID, o.err)

@@ -35,6 +35,10 @@ func (s *System) deliver(p *Parcel) {
 	if p.To < 0 || p.To >= len(s.subs) || p.From < 0 || p.From >= len(s.subs) || s.subs[p.To] == nil {
 		return // nobody here has that model
 	}
+	if p.Lost > 0 && p.Lost <= len(s.subs) {
+		s.hearLoss(p)
+		return
+	}
 	s.pass(p)
 }
 
@@ -49,17 +53,49 @@ func (s *System) pass(p *Parcel) {
 	s.subs[p.To].inbox.put(word{parcel: p})
 }
 
-// lost is the transport's word that a process has gone with its model.
+// lost is the transport's word that a process has gone with its model. Maybe it
+// lives and only this process does not reach it. So all are told, itself too:
+// others would go on sending it requests of homes that it gets no word to, or
+// wait for turns that nobody grants.
 func (s *System) lost(model int, err error) {
-	if model < 0 || model >= len(s.subs) || s.subs[model] != nil {
+	if model < 0 || model >= len(s.subs) || s.subs[model] != nil || !s.firstLoss(model) {
 		return
 	}
 	s.fail(fmt.Errorf("model %s is lost: %w", s.cfg.Models[model].Name, err))
 	for _, sub := range s.subs {
-		if sub != nil {
-			sub.inbox.put(word{gone: model + 1, err: err})
+		if sub == nil {
+			continue
+		}
+		sub.inbox.put(word{gone: model + 1, err: err})
+		for to := range s.subs {
+			if s.subs[to] == nil {
+				sub.outbox.put(&Parcel{From: sub.model, To: to, Lost: model + 1, Problem: err.Error()})
+			}
 		}
 	}
+}
+
+// hearLoss takes another process's word of a loss: who has lost this process is
+// lost to it.
+func (s *System) hearLoss(p *Parcel) {
+	why := fmt.Errorf("%s does not reach %s: %s", s.cfg.Models[p.From].Name, s.cfg.Models[p.Lost-1].Name, p.Problem)
+	if s.subs[p.Lost-1] != nil {
+		s.lost(p.From, why)
+	} else {
+		s.lost(p.Lost-1, why)
+	}
+}
+
+// firstLoss reports whether a model was not known to be lost.
+func (s *System) firstLoss(model int) bool {
+	s.brokenMu.Lock()
+	defer s.brokenMu.Unlock()
+	if s.gone == nil {
+		s.gone = make([]bool, len(s.subs))
+	}
+	was := s.gone[model]
+	s.gone[model] = true
+	return !was
 }
 
 // ship sends a parcel on its way. In one process it is in the other's mailbox
@@ -97,9 +133,7 @@ func (s *subserver) carryOut(out []scheduler.Message) {
 		case scheduler.Finish, scheduler.Refuse:
 			s.finish(msg)
 		case scheduler.Release:
-			if !s.lost[msg.To] {
-				s.ship(&Parcel{To: msg.To, Event: scheduler.Event{Kind: scheduler.Released, Request: msg.Request}})
-			}
+			s.tell(msg.To, scheduler.Event{Kind: scheduler.Released, Request: msg.Request})
 		case scheduler.WakeAt:
 			s.wakeAt(msg.AtNs)
 		case scheduler.State:
@@ -110,15 +144,25 @@ func (s *subserver) carryOut(out []scheduler.Message) {
 			s.tellPeers(scheduler.Event{Kind: scheduler.LiveChanged, Live: msg.Delta})
 		case scheduler.Retract:
 			s.counted.Retracted++
+			if k := s.known[msg.Request]; k != nil {
+				k.retracts++
+			}
 		}
 	}
 }
 
 func (s *subserver) tellPeers(ev scheduler.Event) {
 	for m := range s.sys.subs {
-		if m != s.model && !s.lost[m] {
-			s.ship(&Parcel{To: m, Event: ev})
+		if m != s.model {
+			s.tell(m, ev)
 		}
+	}
+}
+
+// tell sends a peer an event, unless it is lost.
+func (s *subserver) tell(model int, ev scheduler.Event) {
+	if !s.lost[model] {
+		s.ship(&Parcel{To: model, Event: ev})
 	}
 }
 
@@ -174,7 +218,7 @@ func (s *subserver) emit(msg *scheduler.Message) {
 	k := s.known[msg.Request]
 	s.say(clientWord{kind: wrote, id: msg.Request, cached: k.cached, chunk: Chunk{
 		Start: msg.Start, Tokens: slices.Clone(msg.Tokens), Writer: msg.Writer, AtNs: s.nowNs,
-		Top: k.showTop(msg.Start, msg.Tokens)}})
+		BegunNs: k.begunNs, Retracted: k.retracts, Top: k.showTop(msg.Start, msg.Tokens)}})
 }
 
 func (s *subserver) say(w clientWord) { s.said = append(s.said, w) }
@@ -198,7 +242,7 @@ func (s *subserver) finish(msg *scheduler.Message) {
 
 // onParcel steps what a peer sent, unless it comes too late.
 func (s *subserver) onParcel(p *Parcel) {
-	if s.turnstile.early(p) || s.lost[p.From] {
+	if s.lost[p.From] || s.turnstile.early(p) {
 		return
 	}
 	s.turnstile.arrived(p)
@@ -230,7 +274,7 @@ func (s *subserver) onVisit(p *Parcel) {
 	if k == nil {
 		k = &known{home: req.Home, sampling: p.Sampling, logprobs: p.Logprobs, routing: p.Routing, counted: req.Prompt, sentTo: -1}
 	}
-	route, err := s.sys.route(&k.routing)
+	route, err := s.sys.cfg.route(&k.routing)
 	if err != nil { // of a process that was not built like this one
 		k.hops = req.Hops
 		s.failVisit(req.ID, k, err.Error())

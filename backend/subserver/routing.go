@@ -18,20 +18,29 @@ type Routing struct {
 	Threshold *float64 `json:"threshold,omitempty"`
 }
 
+// checkedRoute is route of a request that was checked.
+func (c *Config) checkedRoute(r *Routing) algorithms.Algorithm {
+	a, err := c.route(r)
+	if err != nil {
+		panic("subserver: a request that was checked cannot be routed: " + err.Error())
+	}
+	return a
+}
+
 // route returns what decides for a request after each of its tokens; nil if
 // nobody does, because it stays.
-func (s *System) route(r *Routing) (algorithms.Algorithm, error) {
+func (c *Config) route(r *Routing) (algorithms.Algorithm, error) {
 	switch {
 	case r.Alone:
 		return nil, nil
 	case r.Threshold == nil:
-		return s.cfg.Algorithm, nil
-	case s.cfg.Params.Models == 0:
+		return c.Algorithm, nil
+	case c.Params.Models == 0:
 		return nil, errors.New("has a threshold, but the system does not say what its algorithm was made from")
 	}
-	params := s.cfg.Params
+	params := c.Params
 	params.Threshold = r.Threshold
-	a, err := algorithms.New(s.cfg.Algorithm.Name(), params)
+	a, err := algorithms.New(c.Algorithm.Name(), params)
 	if err != nil {
 		return nil, fmt.Errorf("changes the %w", err)
 	}

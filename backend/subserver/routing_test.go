@@ -31,8 +31,24 @@ func (p plan) routedOnItsOwn(t testing.TB, r *Request, i int) algorithms.Algorit
 func TestRequestsWithARoutingOfTheirOwn(t *testing.T) {
 	p := plan{algorithm: "confidence", params: algorithms.Params{Models: 2, Large: 1, Threshold: half()}, rule: scheduler.Eager{},
 		b: 1, requests: 24, concurrency: 8, kvTokens: 4096, blockTokens: 8, chunk: 32, maxRunning: 8, homes: true, seed: 5}
+	t.Run("system", func(t *testing.T) {
+		p.route(t, func(cfg Config) (closer, error) { return Start(cfg) })
+	})
+	t.Run("dispatcher", func(t *testing.T) {
+		p.route(t, func(cfg Config) (closer, error) { return StartDispatcher(cfg, DispatchCost{}) })
+	})
+}
+
+type closer interface {
+	submitter
+	Close() error
+}
+
+// route gives the plan's requests routings of their own and holds the answers to
+// the law.
+func (p plan) route(t *testing.T, start func(Config) (closer, error)) {
 	synctest.Test(t, func(t *testing.T) {
-		sys, err := Start(p.config(t))
+		sys, err := start(p.config(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func (s *Stream) ID() scheduler.RequestID { return s.id }
 // time may call it.
 func (s *Stream) Next(ctx context.Context) (Chunk, error) {
 	for {
-		c, err, ok := s.poll()
+		c, ok, err := s.poll()
 		if ok {
 			return c, err
 		}
@@ -53,25 +53,25 @@ func (s *Stream) Next(ctx context.Context) (Chunk, error) {
 	}
 }
 
-func (s *Stream) poll() (Chunk, error, bool) {
+func (s *Stream) poll() (c Chunk, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.next < len(s.chunks) {
-		c := s.chunks[s.next]
+		c = s.chunks[s.next]
 		s.chunks[s.next] = Chunk{}
 		s.next++
 		if s.next == len(s.chunks) {
 			s.chunks, s.next = s.chunks[:0], 0
 		}
-		return c, nil, true
+		return c, true, nil
 	}
 	if !s.ended {
-		return Chunk{}, nil, false
+		return Chunk{}, false, nil
 	}
 	if s.err != nil {
-		return Chunk{}, s.err, true
+		return Chunk{}, true, s.err
 	}
-	return Chunk{}, io.EOF, true
+	return Chunk{}, true, io.EOF
 }
 
 // Reason says why the request ended, and whether it has.

@@ -27,7 +27,8 @@ type System struct {
 
 	closed   atomic.Bool
 	brokenMu sync.Mutex
-	broken   error // the first failure of an engine or a peer
+	broken   error  // the first failure of an engine or a peer
+	gone     []bool // models that are lost; nil: none
 }
 
 // hooks let tests look on.
@@ -56,7 +57,7 @@ func Start(cfg Config) (*System, error) {
 	for m := range cfg.Models {
 		sub, err := s.newSubserver(m)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("subserver: model %s: %w", cfg.Models[m].Name, err)
 		}
 		s.subs = append(s.subs, sub)
 	}
@@ -90,13 +91,14 @@ func Start(cfg Config) (*System, error) {
 // defaultTopK is as many candidates as SGLang and vLLM give at most by default.
 const defaultTopK = 20
 
-func (s *System) gated() bool { return s.rule(0).NeedsPeers() }
+func (s *System) gated() bool { return s.cfg.Rule.NeedsPeers() }
 
-func (s *System) rule(model int) scheduler.Rule {
-	if r := s.cfg.Models[model].Rule; r != nil {
+// rule is the launch rule of a model.
+func (c *Config) rule(model int) scheduler.Rule {
+	if r := c.Models[model].Rule; r != nil {
 		return r
 	}
-	return s.cfg.Rule
+	return c.Rule
 }
 
 // NowNs is the clock of all times that the system tells: nanoseconds since it
@@ -110,7 +112,7 @@ func (s *System) Submit(ctx context.Context, r *Request) (*Stream, error) {
 	if err := s.checkRequest(r); err != nil {
 		return nil, err
 	}
-	own := s.ready(r)
+	own := s.ownCopy(r)
 	home := s.subs[r.Home]
 	stream, err := s.door.enter(own, len(s.subs), func(id scheduler.RequestID) {
 		home.clients.put(clientWord{kind: canceled, id: id})
@@ -166,16 +168,17 @@ const peersTick = 20 * time.Millisecond
 var ErrBusy = errors.New("requests are open")
 
 // Flush has every model, those of other processes too, forget the KV of prefixes
-// that no request uses, before any request that comes after. With requests open
-// it does nothing and returns ErrBusy.
+// that no request uses, before any request that comes here after. With requests
+// of this process open it does nothing and returns ErrBusy.
 func (s *System) Flush() error {
 	if s.door.busy() {
 		return ErrBusy
 	}
+	// Each model here is told by itself and tells those elsewhere: a request that
+	// comes after, whatever its home, follows the word on every way.
 	for _, sub := range s.subs {
-		if sub != nil { // which tells the others
+		if sub != nil {
 			sub.inbox.put(word{event: scheduler.Event{Kind: scheduler.Flush}})
-			break
 		}
 	}
 	return nil
@@ -288,8 +291,8 @@ func (s *System) validate() error {
 	vocab, local := 0, 0
 	for m := range cfg.Models {
 		mod := &cfg.Models[m]
-		if s.rule(m).NeedsPeers() != cfg.Rule.NeedsPeers() {
-			return fmt.Errorf("model %s: rule %v cannot go together with rule %v: either all take turns or none", mod.Name, s.rule(m), cfg.Rule)
+		if r := cfg.rule(m); r.NeedsPeers() != cfg.Rule.NeedsPeers() {
+			return fmt.Errorf("model %s: rule %v cannot go together with rule %v: either all take turns or none", mod.Name, r, cfg.Rule)
 		}
 		if mod.BlockTokens < 1 || mod.KVTokens < mod.BlockTokens {
 			return fmt.Errorf("model %s: KVTokens is %d and BlockTokens %d, want at least one block", mod.Name, mod.KVTokens, mod.BlockTokens)
@@ -343,12 +346,8 @@ func coreConfig(cfg *Config, model int) scheduler.Config {
 		kv[i] = m.KVTokens - m.KVTokens%m.BlockTokens // whole blocks
 	}
 	m := &cfg.Models[model]
-	rule := cfg.Rule
-	if m.Rule != nil {
-		rule = m.Rule
-	}
 	return scheduler.Config{
-		Model: model, Algorithm: cfg.Algorithm, Rule: rule, Thresholds: cfg.Thresholds,
+		Model: model, Algorithm: cfg.Algorithm, Rule: cfg.rule(model), Thresholds: cfg.Thresholds,
 		MaxRunning: maxRunning, KVTokens: kv, BlockTokens: m.BlockTokens, ChunkTokens: m.ChunkTokens,
 		QueueLimit: cfg.QueueLimit, PrefixReuse: !cfg.NoReuse, Static: cfg.Static, Reread: cfg.Reread,
 		HoldContext: cfg.HoldContext,

@@ -50,7 +50,6 @@ type TCP struct {
 	deliver func(*Parcel)
 	lost    func(model int, err error)
 	running sync.WaitGroup
-	met     chan struct{} // closed once all processes have met
 	closing chan struct{}
 	once    sync.Once
 }
@@ -108,7 +107,7 @@ func NewTCP(o TCPOptions) (*TCP, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		}
 	}
-	t := &TCP{options: o, byModel: make([]*link, len(o.Models)), met: make(chan struct{}), closing: make(chan struct{})}
+	t := &TCP{options: o, byModel: make([]*link, len(o.Models)), closing: make(chan struct{})}
 	for m, address := range o.Addresses {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return nil, fmt.Errorf("subserver: the address of model %s: %w, want host:port", o.Models[m], err)
@@ -146,7 +145,6 @@ func (t *TCP) Start(deliver func(*Parcel), lost func(model int, err error)) erro
 	if err := t.meet(ctx); err != nil {
 		return errors.Join(err, t.Close())
 	}
-	close(t.met)
 	for _, l := range t.links {
 		t.running.Add(2)
 		go t.read(l)
@@ -377,21 +375,16 @@ func differences(there, here string) string {
 	return strings.Join(out, "; ")
 }
 
-// Send writes a parcel, once all processes have met. An error closes the
-// connection, and its reader reports the loss.
+// Send writes a parcel. An error closes the connection, and its reader reports
+// the loss.
 func (t *TCP) Send(p *Parcel) error {
 	l := t.byModel[p.To]
 	if l == nil {
 		panic("subserver: a parcel to a model of this process over TCP")
 	}
-	select {
-	case <-t.met:
-	case <-t.closing:
-		return errors.New("subserver: the processes have not met")
-	}
 	body, err := encodeParcel(p)
 	if err != nil {
-		return fmt.Errorf("subserver: encode a parcel: %w", err)
+		return l.fail(fmt.Errorf("encode a parcel: %w", err))
 	}
 	return t.write(l, body)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -91,49 +90,9 @@ func (p plan) processes(t testing.TB, shared bool) []*process {
 	return ofModel
 }
 
-// askSpread sends all requests of the plan to the processes that have their homes.
-func (p plan) askSpread(t testing.TB, ofModel []*process) []outcome {
-	out := make([]outcome, p.requests)
-	var users sync.WaitGroup
-	for u := range p.concurrency {
-		users.Go(func() {
-			for i := u; i < p.requests; i += p.concurrency {
-				r := p.request(i)
-				rng := rand.New(rand.NewPCG(p.seed, uint64(1000+i)))
-				cancelAfter := -1
-				if rng.Float64() < p.cancels {
-					cancelAfter = 1 + rng.IntN(10)
-				}
-				s, err := ofModel[r.Home].sys.Submit(t.Context(), r)
-				if err != nil {
-					t.Errorf("request %d: %v", r.ID, err)
-					return
-				}
-				out[i] = read(t, r, s, cancelAfter)
-			}
-		})
-	}
-	users.Wait()
-	return out
-}
-
-// judgeSpread holds what clients saw to the law, and returns how many failed.
-func (p plan) judgeSpread(t *testing.T, out []outcome) (failed int) {
-	alg := p.config(t).Algorithm
-	for i, o := range out {
-		r := p.request(i)
-		want := oracle(alg, r)
-		if o.err != nil {
-			if errors.Is(o.err, ErrFailed) {
-				failed++
-			} else if !errors.Is(o.err, ErrCanceled) || p.cancels == 0 {
-				t.Errorf("request %d: %v", r.ID, o.err)
-			}
-			want = want.cut(len(o.tokens))
-		}
-		want.compare(t, r, &o.written)
-	}
-	return failed
+// at is where requests of a home are sent.
+func at(ofModel []*process) func(home int) submitter {
+	return func(home int) submitter { return ofModel[home].sys }
 }
 
 func closeAll(t testing.TB, ofModel []*process) {
@@ -168,9 +127,7 @@ func TestLawBetweenProcesses(t *testing.T) {
 			t.Run(fmt.Sprintf("%s%d/%v", src.name, src.params.Models, rule), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ofModel := p.processes(t, j%2 == 1)
-					if failed := p.judgeSpread(t, p.askSpread(t, ofModel)); failed > 0 {
-						t.Errorf("%d requests failed, and nothing was broken", failed)
-					}
+					p.judge(t, ofModel[0].sys.cfg.Algorithm, p.ask(t, at(ofModel)))
 					synctest.Wait()
 					closeAll(t, ofModel)
 				})
@@ -183,14 +140,14 @@ func TestAProcessThatDiesFailsItsRequestsOnly(t *testing.T) {
 	for j, rule := range rules {
 		for _, src := range sources[:2] {
 			p := plan{algorithm: src.name, params: src.params, rule: rule, b: 2, concurrency: 6, requests: 60,
-				kvTokens: 4000, blockTokens: 4, chunk: 16, maxRunning: 8, seed: uint64(j)}
+				kvTokens: 4000, blockTokens: 4, chunk: 16, maxRunning: 8, seed: uint64(j), dies: true}
 			t.Run(fmt.Sprintf("%s%d/%v", src.name, src.params.Models, rule), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ofModel := p.processes(t, false)
 					last := ofModel[len(ofModel)-1]
 					time.AfterFunc(700*time.Millisecond, func() { _ = last.tcp.Close() })
-					out := p.askSpread(t, ofModel)
-					if failed := p.judgeSpread(t, out); failed == 0 || failed == len(out) {
+					out := p.ask(t, at(ofModel))
+					if failed := p.judge(t, last.sys.cfg.Algorithm, out); failed == 0 || failed == len(out) {
 						t.Errorf("%d of %d requests failed; some had ended before, some had not", failed, len(out))
 					}
 					synctest.Wait()
@@ -201,6 +158,39 @@ func TestAProcessThatDiesFailsItsRequestsOnly(t *testing.T) {
 					}
 					closeAll(t, ofModel[:len(ofModel)-1])
 					_ = last.sys.Close()
+				})
+			})
+		}
+	}
+}
+
+// Two of three processes that lose each other, while the third reaches both,
+// leave nobody waiting: not who goes from one to the other by way of the third,
+// not the third for its turn.
+func TestAConnectionThatBreaksLeavesNobodyWaiting(t *testing.T) {
+	for j, rule := range rules {
+		for _, pair := range [][2]int{{0, 1}, {0, 2}, {1, 2}} {
+			p := plan{algorithm: sources[1].name, params: sources[1].params, rule: rule, b: 2, concurrency: 6, requests: 60, homes: true,
+				kvTokens: 4000, blockTokens: 4, chunk: 16, maxRunning: 8, seed: uint64(j), dies: true}
+			t.Run(fmt.Sprintf("%v/%v", rule, pair), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ofModel := p.processes(t, false)
+					hangs := time.AfterFunc(time.Hour, func() { panic("a request hangs") })
+					time.AfterFunc(700*time.Millisecond, func() {
+						_ = ofModel[pair[0]].tcp.byModel[pair[1]].fail(errors.New("unplugged"))
+					})
+					out := p.ask(t, at(ofModel))
+					hangs.Stop()
+					if failed := p.judge(t, ofModel[0].sys.cfg.Algorithm, out); failed == 0 || failed == len(out) {
+						t.Errorf("%d of %d requests failed; some had ended before, some had not", failed, len(out))
+					}
+					synctest.Wait()
+					for m, proc := range ofModel {
+						if proc.sys.Err() == nil {
+							t.Errorf("model %d takes itself for healthy", m)
+						}
+					}
+					closeAll(t, ofModel)
 				})
 			})
 		}
@@ -263,46 +253,25 @@ func TestTwoRealProcesses(t *testing.T) {
 		}
 	}()
 	ofModel := []*process{proc, nil}
-	if failed := p.judgeSpread(t, p.askSpread(t, ofModel)); failed > 0 {
-		t.Errorf("%d requests failed with both processes alive", failed)
-	}
+	alg := proc.sys.cfg.Algorithm
+	p.judge(t, alg, p.ask(t, at(ofModel)))
 	second := p
-	second.seed++
+	second.seed, second.firstID, second.dies = p.seed+1, p.requests, true
 	done := make(chan []outcome)
-	go func() { done <- second.renumbered(t, ofModel) }()
-	time.Sleep(100 * time.Millisecond)
+	before := proc.sys.Stats()[0].Steps
+	go func() { done <- second.ask(t, at(ofModel)) }()
+	for proc.sys.Stats()[0].Steps < before+5 { // until requests are under way
+		time.Sleep(time.Millisecond)
+	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = child.Wait() // it was killed
-	if failed := second.judgeSpread(t, <-done); failed == 0 {
+	if failed := second.judge(t, alg, <-done); failed == 0 {
 		t.Error("no request failed, but the peer was killed under load")
 	}
 	if proc.sys.Err() == nil {
 		t.Error("the system takes itself for healthy without its peer")
 	}
 	closeAll(t, ofModel[:1])
-}
-
-// renumbered asks again with ids that were not used.
-func (p plan) renumbered(t testing.TB, ofModel []*process) []outcome {
-	out := make([]outcome, p.requests)
-	var users sync.WaitGroup
-	for u := range p.concurrency {
-		users.Go(func() {
-			for i := u; i < p.requests; i += p.concurrency {
-				r := p.request(i)
-				own := *r
-				own.ID += 1000
-				s, err := ofModel[r.Home].sys.Submit(t.Context(), &own)
-				if err != nil {
-					t.Errorf("request %d: %v", own.ID, err)
-					return
-				}
-				out[i] = read(t, &own, s, -1)
-			}
-		})
-	}
-	users.Wait()
-	return out
 }

@@ -247,7 +247,7 @@ func TestAProcessThatFallsSilentIsLost(t *testing.T) {
 				conn, _ = n.dial(t.Context(), "a:1")
 			}
 			go func() { _, _ = readFrame(conn) }()
-			if err := writeFrame(conn, []byte(`{"version":1,"models":["a","b"],"has":[1],"settings":"same"}`)); err != nil {
+			if err := writeFrame(conn, []byte(`{"version":2,"models":["a","b"],"has":[1],"settings":"same"}`)); err != nil {
 				t.Error(err)
 			}
 		}()

@@ -4,21 +4,23 @@ import (
 	"strings"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/backend/tokenizer"
 )
 
 // teller turns the tokens of one request into the text that its client may see
-// and finds stop strings, wherever tokens are cut. Text that may be the start
-// of a stop string is held back until it is clear that it is not.
+// and finds stop strings, wherever tokens are cut.
 type teller struct {
-	detok Detokenizer // nil: no text
-	stops []string
-	show  bool   // show the stop string as well
-	held  string // not shown yet
-	spare int    // tokens to come before a stop string counts
+	detok Detokenizer            // nil: no text
+	stops *tokenizer.StopMatcher // nil: no stop strings
+	spare int                    // tokens to come before a stop string counts
 }
 
 func newTeller(r *Request, detok Detokenizer) teller {
-	return teller{detok: detok, stops: r.Stop, show: r.ShowStop, spare: r.Sampling.MinTokens}
+	t := teller{detok: detok, spare: r.Sampling.MinTokens}
+	if len(r.Stop) > 0 {
+		t.stops = tokenizer.NewStopMatcher(r.Stop, r.ShowStop)
+	}
+	return t
 }
 
 // take takes tokens that were written one by one. It returns how many of them
@@ -28,22 +30,21 @@ func (t *teller) take(tokens []algorithms.Token) (n int, text, stop string) {
 	if t.detok == nil {
 		return len(tokens), "", ""
 	}
-	if len(t.stops) == 0 {
+	if t.stops == nil {
 		return len(tokens), t.detok.Next(tokens), ""
 	}
 	var shown strings.Builder
 	for i := range tokens {
-		t.held += t.detok.Next(tokens[i : i+1])
+		text := t.detok.Next(tokens[i : i+1])
 		if t.spare--; t.spare >= 0 {
-			shown.WriteString(t.held) // no stop string may begin here
-			t.held = ""
+			shown.WriteString(text) // no stop string may begin here
 			continue
 		}
-		if out, stop := t.scan(); stop != "" {
-			shown.WriteString(out)
+		text, stopped := t.stops.Next(text)
+		shown.WriteString(text)
+		if stopped {
+			stop, _ := t.stops.Matched()
 			return i + 1, shown.String(), stop
-		} else {
-			shown.WriteString(out)
 		}
 	}
 	return len(tokens), shown.String(), ""
@@ -55,53 +56,14 @@ func (t *teller) rest() (text, stop string) {
 	if t.detok == nil {
 		return "", ""
 	}
-	t.held += t.detok.Rest()
-	if t.spare > 0 {
-		return t.held, ""
+	text = t.detok.Rest()
+	if t.stops == nil || t.spare > 0 {
+		return text, ""
 	}
-	text, stop = t.scan()
-	if stop == "" {
-		text += t.held
-	}
-	t.held = ""
-	return text, stop
-}
-
-// scan cuts off what may be shown. Of several stop strings the one that is
-// complete first counts, among those the one that began first.
-func (t *teller) scan() (text, stop string) {
-	start, end := -1, len(t.held)+1
-	for _, s := range t.stops {
-		at := strings.Index(t.held, s)
-		if at < 0 {
-			continue
-		}
-		if e := at + len(s); e < end || e == end && at < start {
-			start, end, stop = at, e, s
-		}
-	}
-	if stop != "" {
-		if t.show {
-			start = end
-		}
-		text, t.held = t.held[:start], ""
+	text, stopped := t.stops.Next(text)
+	if stopped {
+		stop, _ = t.stops.Matched()
 		return text, stop
 	}
-	keep := 0
-	for _, s := range t.stops {
-		keep = max(keep, overlap(t.held, s))
-	}
-	cut := len(t.held) - keep
-	text, t.held = t.held[:cut], t.held[cut:]
-	return text, ""
-}
-
-// overlap is the length of the longest end of text that begins stop.
-func overlap(text, stop string) int {
-	for n := min(len(text), len(stop)-1); n > 0; n-- {
-		if strings.HasSuffix(text, stop[:n]) {
-			return n
-		}
-	}
-	return 0
+	return text + t.stops.Rest(), ""
 }

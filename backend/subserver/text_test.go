@@ -134,36 +134,70 @@ func TestTellerFindsStops(t *testing.T) {
 // nothing behind.
 func TestStopStrings(t *testing.T) {
 	for i, rule := range []scheduler.Rule{scheduler.Eager{}, scheduler.Eager{}, scheduler.Lockstep{}} {
-		p := plan{algorithm: "me", params: sources[5].params, rule: rule, b: 2, concurrency: 4, requests: 40, stops: true,
-			kvTokens: 400, blockTokens: 4, chunk: 8, maxRunning: 4, seed: 9, quiet: i == 0}
+		p := stopping(rule)
+		p.quiet = i == 0
 		synctest.Test(t, func(t *testing.T) {
 			cfg := p.config(t)
 			cfg.NewDetokenizer = newFakeDetok
-			stopped, byPeer := 0, 0
-			for i, o := range p.serve(t, cfg) {
-				r := p.request(i)
-				want := oracle(cfg.Algorithm, r)
-				text := tellAll(want.tokens, r.Stop, r.ShowStop, r.Sampling.MinTokens)
-				if o.err != nil || o.text != text.text || o.stop != text.stop {
-					t.Errorf("request %d: %q stopped by %q, %v; want %q by %q", r.ID, o.text, o.stop, o.err, text.text, text.stop)
-				}
-				reason := want.reason(r)
-				if o.stop != "" {
-					reason = scheduler.ReasonStop
-					stopped++
-					if o.writers[len(o.writers)-1] != r.Home {
-						byPeer++
-					}
-				}
-				if o.reason != reason {
-					t.Errorf("request %d ended by %v, want %v", r.ID, o.reason, reason)
-				}
-				want = want.cut(text.n)
-				want.compare(t, r, &o.written)
+			p.judgeText(t, cfg.Algorithm, p.serve(t, cfg))
+		})
+	}
+}
+
+// So it does behind a dispatcher, whose requests may bring their own way to
+// text.
+func TestDispatcherStops(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		p := stopping(scheduler.Eager{})
+		p.ownDetok = own
+		synctest.Test(t, func(t *testing.T) {
+			cfg := p.config(t)
+			if !own {
+				cfg.NewDetokenizer = newFakeDetok
 			}
-			if stopped < 5 || byPeer < 2 {
-				t.Errorf("%d requests stopped by text, %d of them at a peer", stopped, byPeer)
+			d, err := StartDispatcher(cfg, DispatchCost{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.judgeText(t, cfg.Algorithm, p.ask(t, func(int) submitter { return d }))
+			if err := d.Close(); err != nil {
+				t.Error(err)
 			}
 		})
+	}
+}
+
+// stopping is a plan whose requests have stop strings.
+func stopping(rule scheduler.Rule) plan {
+	return plan{algorithm: "me", params: sources[5].params, rule: rule, b: 2, concurrency: 4, requests: 40, stops: true,
+		kvTokens: 400, blockTokens: 4, chunk: 8, maxRunning: 4, seed: 9}
+}
+
+// judgeText holds what clients saw to the law, up to their stop strings.
+func (p plan) judgeText(t *testing.T, alg algorithms.Algorithm, out []outcome) {
+	stopped, byPeer := 0, 0
+	for i, o := range out {
+		r := p.request(i)
+		want := oracle(alg, r)
+		text := tellAll(want.tokens, r.Stop, r.ShowStop, r.Sampling.MinTokens)
+		if o.err != nil || o.text != text.text || o.stop != text.stop {
+			t.Errorf("request %d: %q stopped by %q, %v; want %q by %q", r.ID, o.text, o.stop, o.err, text.text, text.stop)
+		}
+		reason := want.reason(r)
+		if o.stop != "" {
+			reason = scheduler.ReasonStop
+			stopped++
+			if o.writers[len(o.writers)-1] != r.Home {
+				byPeer++
+			}
+		}
+		if o.reason != reason {
+			t.Errorf("request %d ended by %v, want %v", r.ID, o.reason, reason)
+		}
+		want = want.cut(text.n)
+		want.compare(t, r, &o.written)
+	}
+	if stopped < 5 || byPeer < 2 {
+		t.Errorf("%d requests stopped by text, %d of them at a peer", stopped, byPeer)
 	}
 }

@@ -33,6 +33,9 @@ type Parcel struct {
 	// shown yet: of the last len(Top) tokens of Event.Req.Suffix, in order. Of a
 	// Result only Token, Logprob and Top are set.
 	Top []backend.Result
+	// Lost, if above 0, is 1 + a model whose process From does not reach any more,
+	// for the reason in Problem: that is all that the parcel tells.
+	Lost int
 	// Problem says in a sentence why a visit failed; it goes along with
 	// PeerReturned of status failed.
 	Problem string
@@ -60,7 +63,8 @@ type Transport interface {
 	// not for the answer of a peer: only the loop that carries parcels out waits
 	// for it. Parcels from one model to another arrive in the order in which
 	// they were sent, once each, or To is reported lost to this process. The
-	// parcel is the transport's from now on. Calls come from several goroutines.
+	// parcel is the transport's from now on. Calls come from several goroutines,
+	// none before Start has returned.
 	Send(p *Parcel) error
 	// Start begins delivery: deliver is called for each parcel that comes in, in
 	// order for each pair of models, and lost when the process that has a model

@@ -24,7 +24,7 @@ import (
 const frameMax = 128 << 20
 
 // wireVersion changes whenever frames do.
-const wireVersion = 1
+const wireVersion = 2
 
 // hello is what a process says of itself.
 type hello struct {
@@ -46,6 +46,7 @@ type wireParcel struct {
 	Routing  Routing           `json:"routing"`
 	Top      []wireTop         `json:"top,omitempty"`
 	Problem  string            `json:"problem,omitempty"`
+	Lost     int               `json:"lost,omitempty"`
 }
 
 // wireTop holds the log probabilities of one token. JSON knows no infinity, so
@@ -98,8 +99,8 @@ func readFrame(r io.Reader) ([]byte, error) {
 // encodeParcel is the body of a parcel's frame.
 func encodeParcel(p *Parcel) ([]byte, error) {
 	w := wireParcel{From: p.From, To: p.To, Round: p.Round, Gate: p.Gate,
-		Sampling: p.Sampling, Logprobs: p.Logprobs, Routing: p.Routing, Problem: p.Problem}
-	if p.Gate == nil {
+		Sampling: p.Sampling, Logprobs: p.Logprobs, Routing: p.Routing, Problem: p.Problem, Lost: p.Lost}
+	if p.Gate == nil && p.Lost == 0 {
 		w.Event = p.Event.String()
 	}
 	for _, t := range p.Top {
@@ -120,7 +121,7 @@ func decodeParcel(body []byte, models int) (*Parcel, error) {
 		return nil, fmt.Errorf("a parcel that is not JSON: %w", err)
 	}
 	p := &Parcel{From: w.From, To: w.To, Round: w.Round, Gate: w.Gate,
-		Sampling: w.Sampling, Logprobs: w.Logprobs, Routing: w.Routing, Problem: w.Problem}
+		Sampling: w.Sampling, Logprobs: w.Logprobs, Routing: w.Routing, Problem: w.Problem, Lost: w.Lost}
 	if p.From < 0 || p.From >= models || p.To < 0 || p.To >= models || p.From == p.To {
 		return nil, fmt.Errorf("a parcel from model %d to model %d of %d", p.From, p.To, models)
 	}
@@ -130,6 +131,12 @@ func decodeParcel(body []byte, models int) (*Parcel, error) {
 			out.Top = append(out.Top, backend.TokenLogprob{Token: l.Token, Logprob: math.Float64frombits(l.Bits)})
 		}
 		p.Top = append(p.Top, out)
+	}
+	if w.Lost < 0 || w.Lost > models {
+		return nil, fmt.Errorf("a parcel that tells of model %d of %d", w.Lost-1, models)
+	}
+	if w.Lost > 0 {
+		return p, nil
 	}
 	if w.Gate != nil {
 		return p, checkGateWord(w.Gate, models)

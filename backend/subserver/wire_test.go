@@ -22,7 +22,7 @@ func drawParcel(t *rapid.T) *Parcel {
 	token := rapid.Custom(func(t *rapid.T) algorithms.Token {
 		return algorithms.Token(rapid.Int32Range(0, math.MaxInt32).Draw(t, "token"))
 	})
-	switch rapid.IntRange(0, 6).Draw(t, "kind") {
+	switch rapid.IntRange(0, 7).Draw(t, "kind") {
 	case 0:
 		p.Event = scheduler.Event{Kind: scheduler.Released, Request: scheduler.RequestID(rapid.Uint64().Draw(t, "id"))}
 	case 1:
@@ -34,6 +34,8 @@ func drawParcel(t *rapid.T) *Parcel {
 	case 4:
 		p.Gate = &GateWord{Round: rapid.Int64().Draw(t, "round"), Sent: []int64{1, 2, 3}, Stepped: []int64{0, 0, math.MaxInt64}}
 		p.Logprobs = 0
+	case 5:
+		p.Lost, p.Logprobs = rapid.IntRange(1, 3).Draw(t, "lost"), 0
 	default:
 		status := algorithms.Status(rapid.IntRange(0, 5).Draw(t, "status"))
 		r := &algorithms.PeerReq{ID: 7, Home: 1, From: from, Status: status, Seed: rapid.Uint64().Draw(t, "seed"),
@@ -116,6 +118,7 @@ func TestParcelsThatCannotBe(t *testing.T) {
 		{"no sampling", `{"from":0,"to":1,"event":"` + visit + `"}`, "without sampling"},
 		{"home beyond", `{"from":0,"to":1,"sampling":{},"event":"` + strings.Replace(visit, "home=0", "home=9", 1) + `"}`, "beyond the last"},
 		{"negative token", `{"from":0,"to":1,"sampling":{},"event":"` + strings.Replace(visit, "suffix=4", "suffix=-4", 1) + `"}`, "token"},
+		{"loss of nobody", `{"from":0,"to":1,"lost":4}`, "model 3 of 3"},
 		{"gate of two", `{"from":0,"to":1,"gate":{"Sent":[1],"Stepped":[1]}}`, "launch gate"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -134,6 +137,7 @@ func FuzzDecodeParcel(f *testing.F) {
 	f.Add([]byte(`{"from":0,"to":1,"event":"released at=0 id=1","logprobs":-1}`))
 	f.Add([]byte(`{"from":0,"to":1,"gate":{"Ask":true,"Round":3,"State":4}}`))
 	f.Add([]byte(`{"from":2,"to":1,"sampling":{"Temperature":1},"event":"peer-arrived at=0 id=1 home=0 from=2 status=visit seed=1 prompt=1 budget=5 arrived=0 hops=1 anchors=1,0,0 extra=0.5 start=0 suffix=4","top":[{"token":4,"bits":3}]}`))
+	f.Add([]byte(`{"from":2,"to":1,"lost":1,"problem":"gone"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		p, err := decodeParcel(body, 3)
 		if err != nil {

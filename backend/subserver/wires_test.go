@@ -21,7 +21,6 @@ type wireEnd struct {
 	model   int
 	deliver func(*Parcel)
 	lost    func(int, error)
-	started chan struct{}
 	into    []*mailbox[[]byte] // by sender
 	running sync.WaitGroup
 	gone    chan struct{}
@@ -30,7 +29,7 @@ type wireEnd struct {
 func newWires(models int, seed uint64) *wires {
 	w := &wires{seed: seed}
 	for m := range models {
-		e := &wireEnd{wires: w, model: m, started: make(chan struct{}), gone: make(chan struct{})}
+		e := &wireEnd{wires: w, model: m, gone: make(chan struct{})}
 		for range models {
 			e.into = append(e.into, newMailbox[[]byte]())
 		}
@@ -46,7 +45,6 @@ func (e *wireEnd) Start(deliver func(*Parcel), lost func(int, error)) error {
 	for from := range e.into {
 		e.running.Go(func() { e.carry(from) })
 	}
-	close(e.started)
 	return nil
 }
 

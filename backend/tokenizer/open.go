@@ -34,9 +34,9 @@ func (e *FileError) Unwrap() error { return e.Err }
 
 // Open reads the tokenizer in a model's folder: tokenizer.json, and where they
 // are there tokenizer_config.json (BOS, EOS, chat template), chat_template.jinja
-// (which goes before the config's), and generation_config.json (further EOS
-// ids), and config.json for an EOS if none of them has one. Anything that it cannot follow exactly is an error that names file,
-// field and value.
+// (which goes before the config's), generation_config.json (further EOS ids),
+// and config.json (an EOS id, if none of the others has one). Anything that it
+// cannot follow exactly is an error that names file, field and value.
 func Open(dir string) (*Tokenizer, error) {
 	path := filepath.Join(dir, tokenizerFile)
 	text, err := os.ReadFile(path)

@@ -100,7 +100,7 @@ func (s *skimmer) id() (int, error) {
 	for ; s.at < len(s.text) && s.text[s.at] >= '0' && s.text[s.at] <= '9'; s.at++ {
 		n = n*10 + int(s.text[s.at]-'0')
 		if n > maxID {
-			return 0, s.fail("an id above 4194304")
+			return 0, s.fail(fmt.Sprintf("an id above %d", maxID))
 		}
 	}
 	if s.at == start {

@@ -230,7 +230,7 @@ type bench struct {
 }
 
 func (b *bench) patience() time.Duration {
-	return time.Duration(b.options.timeoutS * float64(time.Second))
+	return seconds(b.options.timeoutS)
 }
 
 // probe finds out what the servers take.

@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -93,10 +95,10 @@ func (b *benchOutput) print(out io.Writer, row *benchRow, servers []*loadtest.Se
 		switch {
 		case !ok || strings.HasPrefix(f.Name, "class_"):
 		case quantile == "mean":
-			t.Rows = append(t.Rows, []string{strings.ToUpper(name), benchNumber(f.value)})
+			t.Rows = append(t.Rows, []string{strings.ToUpper(name), figureText(f.value)})
 		default:
 			last := &t.Rows[len(t.Rows)-1]
-			*last = append(*last, benchNumber(f.value))
+			*last = append(*last, figureText(f.value))
 		}
 	}
 	fmt.Fprintln(out)
@@ -149,12 +151,12 @@ func countedText(r *loadtest.Result) string {
 // rates is the line of figures that are no latencies.
 func (b *benchOutput) rates(row *benchRow) string {
 	r := row.result
-	text := fmt.Sprintf("throughput %s tok/s, %s requests/s, %s tok/s a user", benchNumber(r.ThroughputTokPerS), benchNumber(float64(r.Requests)/r.WindowS), benchNumber(r.PerUserTokPerS))
+	text := fmt.Sprintf("throughput %s tok/s, %s requests/s, %s tok/s a user", figureText(r.ThroughputTokPerS), figureText(float64(r.Requests)/r.WindowS), figureText(r.PerUserTokPerS))
 	if b.routed() {
-		text += fmt.Sprintf("; %s %% of tokens by the large model", benchNumber(100*r.TokenShare[len(r.TokenShare)-1]))
+		text += fmt.Sprintf("; %s %% of tokens by the large model", figureText(100*r.TokenShare[len(r.TokenShare)-1]))
 	}
 	if !math.IsNaN(r.GoodShare) {
-		text += fmt.Sprintf("\ngoodput %s requests/s: %s %% kept their limits", benchNumber(r.GoodputReqPerS), benchNumber(100*r.GoodShare))
+		text += fmt.Sprintf("\ngoodput %s requests/s: %s %% kept their limits", figureText(r.GoodputReqPerS), figureText(100*r.GoodShare))
 	}
 	return text
 }
@@ -198,40 +200,16 @@ func (b *benchOutput) warnings(r *loadtest.Result) []string {
 	return out
 }
 
-// benchNumber prints a figure in four digits or so.
-func benchNumber(x float64) string {
-	switch {
-	case math.IsNaN(x) || math.IsInf(x, 0):
-		return "–"
-	case math.Abs(x) >= 1000:
-		return fmt.Sprintf("%.0f", x)
-	}
-	return fmt.Sprintf("%.4g", x)
-}
-
 // json writes a run as one line, the newline left out.
 func (b *benchOutput) json(row *benchRow, servers []*loadtest.Server) []byte {
 	var urls, models []string
 	for _, s := range servers {
 		urls, models = append(urls, s.URL), append(models, s.Model)
 	}
-	dst := append([]byte(`{"experiment":`), mustJSON(b.plan.Name)...)
-	for _, m := range []struct {
-		name  string
-		value any
-	}{{"system", b.system()}, {"on", "server"}, {"servers", urls}, {"served_models", models}, {"api", b.options.api},
-		{"temperature", b.options.temperature}, {"seed", row.cell.seed}, {"interrupted", row.interrupted}} {
-		dst = append(append(append(dst, ',', '"'), m.name...), `":`...)
-		dst = append(dst, mustJSON(m.value)...)
+	var settings, line jsonObject
+	for _, s := range row.cell.settings(b.routed()) {
+		settings.add(s.Path, json.RawMessage(s.JSON()))
 	}
-	dst = append(dst, `,"settings":{`...)
-	for i, s := range row.cell.settings(b.routed()) {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(append(append(dst, mustJSON(s.Path)...), ':'), s.JSON()...)
-	}
-	dst = appendBenchFigures(append(dst, '}'), row.figures)
 	failed, counted := map[string]int{}, map[string]int{}
 	for _, f := range row.result.Failures {
 		failed[f.Kind] = f.Count
@@ -241,14 +219,25 @@ func (b *benchOutput) json(row *benchRow, servers []*loadtest.Server) []byte {
 			counted[loadtest.Source(s).String()] = n
 		}
 	}
-	dst = append(append(dst, `,"failed":`...), mustJSON(failed)...)
-	dst = append(append(dst, `,"counted_by":`...), mustJSON(counted)...)
-	dst = append(append(dst, `,"prompts":`...), mustJSON(b.prompts)...)
+	line.add("experiment", b.plan.Name)
+	line.add("system", b.system())
+	line.add("on", "server")
+	line.add("servers", urls)
+	line.add("served_models", models)
+	line.add("api", b.options.api)
+	line.add("temperature", b.options.temperature)
+	line.add("seed", row.cell.seed)
+	line.add("interrupted", row.interrupted)
+	line.add("settings", settings.text())
+	addBenchFigures(&line, row.figures)
+	line.add("failed", failed)
+	line.add("counted_by", counted)
+	line.add("prompts", b.prompts)
 	if w := b.warnings(row.result); w != nil {
-		dst = append(append(dst, `,"warnings":`...), mustJSON(w)...)
+		line.add("warnings", w)
 	}
-	dst = append(append(dst, `,"version":`...), mustJSON(version())...)
-	return append(dst, '}')
+	line.add("version", version())
+	return line.text()
 }
 
 // finish writes the files.
@@ -287,8 +276,8 @@ func (b *benchOutput) csv() []byte {
 		}
 		for _, f := range row.figures {
 			text := ""
-			if !math.IsNaN(f.value) {
-				text = string(appendBenchNumber(nil, f.value))
+			if x := number(f.value); x != nil {
+				text = strconv.FormatFloat(*x, 'g', -1, 64)
 			}
 			line = append(line, text)
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tokenrouter/tokenrouter/experiments"
-	"github.com/tokenrouter/tokenrouter/internal/loadtest"
 	"github.com/tokenrouter/tokenrouter/internal/workload"
 )
 
@@ -25,7 +24,7 @@ var benchKeys = []struct{ flag, path, about string }{
 	{"arrival-cv", "workload.arrival_cv", "bursty: standard deviation / mean of the gaps between arrivals"},
 	{"burst-requests", "workload.burst_requests", "bursty: mean requests in a burst"},
 	{"trace", "workload.trace", "trace: .csv `file` with arrived_at, num_prefill_tokens, num_decode_tokens"},
-	{"repeat", "workload.repeat", "trace: play it so often"},
+	{"repeat", "workload.repeat", "trace: play it so many times, end to end"},
 	{"speedup", "workload.speedup", "trace: arrivals come so many times as fast"},
 	{"prompt-tokens", "workload.prompt_tokens", "length of prompts, a number or a TOML table like '{ min = 50, max = 150 }' (default 100)"},
 	{"output-tokens", "workload.output_tokens", "length of answers, a number or a table like that of --prompt-tokens (default 128)"},
@@ -213,21 +212,21 @@ func benchCells(p *experiments.Plan, routed bool) []benchCell {
 }
 
 // load is what the cell sends.
-func (c *benchCell) load() loadtest.Load {
+func (c *benchCell) load() workload.Load {
 	w := &c.point.Spec.Workload
-	l := loadtest.Load{Mix: w.Mix, Requests: w.Requests, Seed: c.seed}
+	l := workload.Load{Mix: w.Mix, Limit: w.Requests, Seed: c.seed}
 	switch {
 	case w.Kind == experiments.KindScript:
-		l.Mix = workload.Single(workload.Lengths{Prompt: w.PromptTokens, Output: workload.Fixed(1)})
+		l.Kind, l.Mix = workload.Listed, workload.Single(workload.Lengths{Prompt: w.PromptTokens, Output: workload.Fixed(1)})
 		for i, script := range c.point.Spec.Routing.Scripts {
 			q := l.Mix.Request(i, c.seed)
 			q.Seed, q.Output = uint64(i), len(script) // the seed is the number of the script
 			l.List = append(l.List, q)
 		}
 	case experiments.IsOpen(w.Kind):
-		l.Arrivals = &w.Arrivals
+		l.Kind, l.Arrivals = workload.Open, &w.Arrivals
 	default:
-		l.Users = w.Concurrency
+		l.Kind, l.Users = workload.Closed, w.Concurrency
 	}
 	return l
 }

@@ -22,7 +22,7 @@ func showBench(out io.Writer, p *loadtest.Progress, cfg *loadtest.Config) (stop 
 	far := func() int64 { return int64(time.Since(start)) }
 	total := cfg.DurationNs
 	if total == 0 {
-		far, total = p.Ended.Load, int64(max(cfg.Load.Requests, len(cfg.Load.List)))
+		far, total = p.Ended.Load, int64(max(cfg.Load.Limit, len(cfg.Load.List)))
 	}
 	pool := mpb.New(mpb.WithOutput(out), mpb.WithWidth(40))
 	bar := pool.AddBar(max(total, 1), mpb.BarRemoveOnComplete(), mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {

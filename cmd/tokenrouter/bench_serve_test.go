@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
+	"github.com/tokenrouter/tokenrouter/internal/asktest"
 	"github.com/tokenrouter/tokenrouter/internal/loadtest"
 	"github.com/tokenrouter/tokenrouter/internal/workload"
 )
@@ -66,7 +66,7 @@ func TestBenchRoutesAsServe(t *testing.T) {
 	mix := workload.Single(workload.Lengths{Prompt: workload.Fixed(30), Output: workload.Fixed(output)})
 	got := &outputs{Target: d, tokens: map[int][]algorithms.Token{}}
 	r, err := loadtest.Run(t.Context(), &loadtest.Config{Target: got, Models: 2, Patience: time.Minute,
-		Load: loadtest.Load{Users: 2, Requests: requests, Mix: mix, Seed: 1}}, nil)
+		Load: workload.Load{Kind: workload.Closed, Users: 2, Limit: requests, Mix: mix, Seed: 1}}, nil)
 	if err != nil || r.Good != requests || r.TokenShare[1] == 0 || r.TokenShare[1] == 1 {
 		t.Fatalf("%v: %d ended well, share of large tokens %v, %+v", err, r.Good, r.TokenShare, r.Failures)
 	}
@@ -85,18 +85,17 @@ func served(t *testing.T, url string, prompt []algorithms.Token, output int) []a
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(string(body)))
+	status, text, err := asktest.Post(t.Context(), url+"/v1/completions", string(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
 	var answer struct {
 		Choices []struct {
 			TokenIDs []algorithms.Token `json:"token_ids"`
 		}
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || len(answer.Choices) != 1 {
-		t.Fatalf("%v: %+v", err, answer)
+	if err := json.Unmarshal([]byte(text), &answer); err != nil || len(answer.Choices) != 1 {
+		t.Fatalf("%v: %d %s", err, status, text)
 	}
 	return answer.Choices[0].TokenIDs
 }

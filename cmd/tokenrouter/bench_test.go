@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -13,6 +14,10 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/tokenrouter/tokenrouter/experiments"
+	"github.com/tokenrouter/tokenrouter/internal/loadtest"
+	"github.com/tokenrouter/tokenrouter/internal/metrics"
 )
 
 // benchServer answers as vLLM does, a token after each millisecond: hashes of
@@ -128,5 +133,25 @@ func TestBenchIsQuiet(t *testing.T) {
 	code := program([]string{"bench", "--base-url", s.URL, "--requests", "6", "--concurrency", "2", "--output-tokens", "5"}, os.Stdin, &out, &errs)
 	if code != 0 || errs.String() != "" || !strings.Contains(out.String(), "6 of 6 requests ended well") {
 		t.Errorf("exit %d\n%s\n%s", code, out.String(), errs.String())
+	}
+}
+
+// Figures of a server have the names, and the order, that experiments give
+// them; what only its clients see comes after.
+func TestBenchFiguresAreThoseOfExperiments(t *testing.T) {
+	classes := []string{"short", "long"}
+	r := &loadtest.Result{}
+	r.TokenShare, r.Classes = []float64{0.5, 0.5}, make([]metrics.ClassSummary, len(classes))
+	known := experiments.Figures(nil, classes, false)
+	var own []string
+	for _, f := range benchFigures(r, classes, true) {
+		if at := slices.Index(known, f.Figure); at >= 0 && own == nil {
+			known = known[at+1:]
+		} else {
+			own = append(own, f.Name)
+		}
+	}
+	if want := []string{"requests_per_s", "window_s", "sent", "prompt_tokens_mean", "late_max_ms"}; !slices.Equal(own, want) {
+		t.Errorf("of its own, or out of order: %v, want %v", own, want)
 	}
 }

@@ -72,7 +72,7 @@ func (d *doctor) model(cmd *cobra.Command, name, label string) (*engines.Weights
 		w.Close() // nothing is written to it
 		return nil, errInterrupted
 	case err != nil:
-		d.fail("weights", "fetch the file again, or leave the model out", "%v", err)
+		d.fail("weights", fetchAgain, "%v", err)
 		w.Close()
 		return nil, nil
 	}

@@ -29,7 +29,7 @@ func (full) Drain(context.Context) error { return nil }
 // forecastOf is one of a matrix with a tenth routed and steps of 1 and 10 ms.
 func forecastOf(t *testing.T, times ...steptime.StepTime) *forecast {
 	t.Helper()
-	matrix, params, err := routing("matrix", 2, 0.1, 0, false)
+	matrix, params, err := (&pairOptions{small: toySmall, large: toyLarge, algorithm: "matrix", share: 0.1}).routing()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,27 +22,18 @@ import (
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
-// The pair that generate runs when none is named.
-const (
-	toySmall = "toy:qwen3"
-	toyLarge = "toy:llama"
-)
-
 // generateOptions are the flags of generate.
 type generateOptions struct {
-	small, large     string
-	algorithm        string
-	threshold, share float64
-	threads          int
-	chat             bool
-	system           string
-	maxTokens        int
-	seed             uint64
-	stop             []string
-	ignoreEOS        bool
-	sampling         backend.Sampling
-	mark, json       bool
-	log              string
+	pairOptions
+	chat       bool
+	system     string
+	maxTokens  int
+	seed       uint64
+	stop       []string
+	ignoreEOS  bool
+	sampling   backend.Sampling
+	mark, json bool
+	log        string
 }
 
 func newGenerate() *cobra.Command {
@@ -63,6 +54,9 @@ need no download. PROMPT may be - for standard input.`,
   tokenrouter generate --small toy:qwen3 --max-tokens 20 --json hello`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(cmd.Flags()); err != nil {
+				return &usageError{err}
+			}
 			text, err := promptText(cmd.InOrStdin(), args)
 			if err != nil {
 				return err
@@ -84,9 +78,12 @@ func promptText(in io.Reader, args []string) (string, error) {
 		return args[0], nil
 	}
 	const most = 64 << 20
-	text, err := io.ReadAll(io.LimitReader(in, most))
-	if err != nil {
+	text, err := io.ReadAll(io.LimitReader(in, most+1))
+	switch {
+	case err != nil:
 		return "", fmt.Errorf("read the prompt: %w", err)
+	case len(text) > most:
+		return "", &usageError{fmt.Errorf("the prompt has more than %d bytes, beyond the context of any model", most)}
 	}
 	return strings.TrimSuffix(string(text), "\n"), nil // which echo and editors add
 }
@@ -106,28 +103,15 @@ func (p *pair) close() {
 
 // open opens the models that the flags name.
 func (o *generateOptions) open(ctx context.Context) (*pair, error) {
-	if o.small == "" && o.large == "" {
-		o.small, o.large = toySmall, toyLarge
-	}
-	if o.small == "" {
-		return nil, &usageError{errors.New("--large needs --small, where the text begins")}
-	}
 	p := &pair{}
-	roles := []struct{ role, name string }{{"small", o.small}, {"large", o.large}}
 	var needs []engines.Need
-	for _, m := range roles {
-		if m.name == "" {
-			continue
-		}
+	for _, m := range o.models() {
 		needs = append(needs, engines.Need{Name: m.name})
 		if err := engines.Fits(needs...); err != nil { // before the first of them takes any
 			return nil, &usageError{fmt.Errorf("--%s: %w", m.role, err)}
 		}
 	}
-	for _, m := range roles {
-		if m.name == "" {
-			continue
-		}
+	for _, m := range o.models() {
 		w, err := engines.Open(ctx, m.name)
 		if err != nil {
 			p.close()
@@ -146,45 +130,6 @@ func (o *generateOptions) open(ctx context.Context) (*pair, error) {
 		return nil, &usageError{err}
 	}
 	return p, nil
-}
-
-// untrained are the algorithms that need no trained network, which no engine here
-// has, and no list of decisions.
-var untrained = []string{"confidence", "rstitch", "me", "fusion", "matrix", "never"}
-
-// routing makes the algorithm of a pair of models from flags, and says what it
-// was made from.
-func routing(name string, models int, share, threshold float64, thresholdGiven bool) (algorithms.Algorithm, algorithms.Params, error) {
-	params := algorithms.Params{Models: models, Small: 0, Large: 1}
-	if models == 1 {
-		return algorithms.Never{}, algorithms.Params{Models: models}, nil
-	}
-	switch name {
-	case "matrix":
-		if !(share >= 0 && share <= 1) {
-			return nil, params, &usageError{fmt.Errorf("--share must be between 0 and 1, got %g", share)}
-		}
-		params.Matrix = [][]float64{{1 - share, share}, {1, 0}}
-	case "me", "fusion":
-		params.Weights = []float64{0.5, 0.5}
-	case "confidence":
-		params.Threshold = &threshold
-	default:
-		if thresholdGiven {
-			params.Threshold = &threshold
-		}
-	}
-	a, err := algorithms.New(name, params)
-	var field *algorithms.FieldError
-	switch {
-	case errors.As(err, &field) && field.Field == "algorithm":
-		return nil, params, &usageError{fmt.Errorf("--algorithm is %q; use one of %s", name, strings.Join(untrained, ", "))}
-	case errors.As(err, &field) && field.Field == "threshold":
-		return nil, params, &usageError{fmt.Errorf("--threshold %s", field.Problem)}
-	case err != nil:
-		return nil, params, &usageError{fmt.Errorf("--algorithm %s: %w", name, err)}
-	}
-	return a, params, nil
 }
 
 // tokens turns the prompt into tokens.
@@ -242,9 +187,6 @@ func (o *generateOptions) suggested(cmd *cobra.Command, w *engines.Weights) {
 }
 
 func (o *generateOptions) run(cmd *cobra.Command, text string) error {
-	if err := o.check(cmd.Flags()); err != nil {
-		return &usageError{err}
-	}
 	log, err := createLog(o.log)
 	if err != nil {
 		return err
@@ -298,7 +240,7 @@ func (o *generateOptions) generate(cmd *cobra.Command, text string, log *eventLo
 
 // config lays out the system: one request, so every threshold is 1.
 func (o *generateOptions) config(cmd *cobra.Command, p *pair, prompt int, watch subserver.Observer) (c subserver.Config, err error) {
-	c.Algorithm, c.Params, err = routing(o.algorithm, len(p.weights), o.share, o.threshold, cmd.Flags().Changed("threshold"))
+	c.Algorithm, c.Params, err = o.routing()
 	if err != nil {
 		return c, err
 	}
@@ -363,6 +305,9 @@ func (o *generateOptions) write(cmd *cobra.Command, p *pair, system *subserver.S
 		if err != nil {
 			out.end()
 			o.account(cmd, p, written, first, time.Since(start), watch.visits.Load())
+			if why, ended := stream.Reason(); ended && why == scheduler.ReasonLength {
+				o.fullContext(cmd, len(r.Prompt), written)
+			}
 			return generateError(cmd.Context(), err)
 		}
 		if first == 0 && len(c.Tokens) > 0 {
@@ -372,6 +317,18 @@ func (o *generateOptions) write(cmd *cobra.Command, p *pair, system *subserver.S
 		if err := out.chunk(&c); err != nil {
 			return err
 		}
+	}
+}
+
+// fullContext says so if the text ended before its length, since the models take
+// no more.
+func (o *generateOptions) fullContext(cmd *cobra.Command, prompt int, written []int) {
+	total := 0
+	for _, n := range written {
+		total += n
+	}
+	if total < o.maxTokens {
+		cmd.PrintErrf("warning: the text ends here because the context is full: %d tokens of prompt and %d of text\n", prompt, total)
 	}
 }
 

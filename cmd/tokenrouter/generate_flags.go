@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,13 +13,8 @@ import (
 )
 
 func (o *generateOptions) flags(cmd *cobra.Command) {
+	o.pairOptions.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.small, "small", "", "the model where the text begins: "+modelFlag)
-	f.StringVar(&o.large, "large", "", "the model that writes the tokens that are routed; what --small takes")
-	f.StringVar(&o.algorithm, "algorithm", "confidence", "who decides: "+strings.Join(untrained, ", "))
-	f.Float64Var(&o.threshold, "threshold", 0.5, "confidence, rstitch: of the signal")
-	f.Float64Var(&o.share, "share", 0.2, "matrix: of the small model's tokens that go to the large one")
-	f.IntVar(&o.threads, "threads", 0, "cores for each model (default: all, shared out)")
 	f.BoolVar(&o.chat, "chat", false, "put the prompt into the model's chat template")
 	f.StringVar(&o.system, "system", "", "chat: `text` of a system message before it")
 	f.IntVar(&o.maxTokens, "max-tokens", 128, "tokens to write at most")
@@ -38,18 +32,16 @@ func (o *generateOptions) flags(cmd *cobra.Command) {
 	f.BoolVar(&o.mark, "mark", false, "mark what the large model wrote by ⟪ and ⟫")
 	f.BoolVar(&o.json, "json", false, "print one JSON object for each token")
 	f.StringVar(&o.log, "log", "", logFlag)
-	completeModels(cmd, "small", "large")
-	complete(cmd, "algorithm", untrained...)
 }
 
 // check refuses what cannot be meant, before any model is read.
 func (o *generateOptions) check(f *pflag.FlagSet) error {
-	if err := wantValues(f, "small", "large", "log"); err != nil {
+	if err := wantValues(f, "stop", "log"); err != nil {
 		return err
 	}
 	switch {
-	case o.maxTokens < 1:
-		return fmt.Errorf("--max-tokens must be at least 1, got %d", o.maxTokens)
+	case o.maxTokens < 1 || o.maxTokens > mostContext:
+		return fmt.Errorf("--max-tokens must be 1 to %d, got %d", mostContext, o.maxTokens)
 	case o.threads < 0:
 		return fmt.Errorf("--threads must be at least 0, got %d", o.threads)
 	case o.sampling.MinTokens > o.maxTokens:
@@ -61,7 +53,7 @@ func (o *generateOptions) check(f *pflag.FlagSet) error {
 	if err := o.sampling.Validate(math.MaxInt32); errors.As(err, &wrong) {
 		return fmt.Errorf("--%s %s", strings.ReplaceAll(wrong.Field, "_", "-"), wrong.Problem)
 	}
-	// Sampling has 0 for what nobody gave; who writes it has another mind.
+	// To Sampling 0 means "not given", to whoever writes it something else.
 	for _, flag := range []struct {
 		name  string
 		value float64
@@ -70,35 +62,5 @@ func (o *generateOptions) check(f *pflag.FlagSet) error {
 			return fmt.Errorf("--%s must be more than 0; 1 changes nothing", flag.name)
 		}
 	}
-	return checkRouting(f, o.algorithm, o.small != "" && o.large == "")
-}
-
-// checkRouting refuses routing flags that nothing would read.
-func checkRouting(f *pflag.FlagSet, algorithm string, alone bool) error {
-	const never = "never"
-	if alone {
-		for _, name := range []string{"algorithm", "threshold", "share"} {
-			if f.Changed(name) && (name != "algorithm" || algorithm != never) {
-				return fmt.Errorf("--%s routes between two models, and there is one\n  fix: add --large", name)
-			}
-		}
-	}
-	switch {
-	case f.Changed("share") && algorithm != "matrix":
-		return fmt.Errorf("--share is for --algorithm matrix, and it is %s", algorithm)
-	case f.Changed("threshold") && slices.Contains([]string{"matrix", "me", "fusion", never}, algorithm):
-		return fmt.Errorf("--threshold has no meaning for --algorithm %s, which compares no signal with one", algorithm)
-	}
-	return nil
-}
-
-// wantValues refuses flags that were given with nothing in them, as a shell does
-// with a variable that is not set.
-func wantValues(f *pflag.FlagSet, names ...string) error {
-	for _, name := range names {
-		if text := f.Lookup(name).Value.String(); f.Changed(name) && (text == "" || text == "[]") {
-			return fmt.Errorf("--%s is empty\n  fix: give it a value, or leave it out", name)
-		}
-	}
-	return nil
+	return o.pairOptions.check(f)
 }

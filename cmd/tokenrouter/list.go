@@ -11,8 +11,11 @@ import (
 
 func newList() *cobra.Command {
 	return &cobra.Command{
-		Use:   "list",
+		Use:   "list [experiments|systems|algorithms|profiles|keys]",
 		Short: "List experiments, systems, algorithms, profiles and keys",
+		Long: `list names what the program carries: experiments to run, the systems that they
+compare, routing algorithms and step-time profiles. Keys, which are those of an
+experiment file with their defaults, are listed when asked for.`,
 		Example: `  tokenrouter list
   tokenrouter list profiles
   tokenrouter list keys`,

@@ -13,12 +13,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/experiments/engines"
@@ -87,6 +84,14 @@ func explain(errs io.Writer, err error, started bool, verb string) int {
 
 var errInterrupted = errors.New("interrupted")
 
+// interruptedOr tells an interrupt from what went wrong.
+func interruptedOr(cmd *cobra.Command, err error) error {
+	if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
+		return errInterrupted
+	}
+	return err
+}
+
 // usageError is about what was asked for, not about how it went.
 type usageError struct{ error }
 
@@ -99,7 +104,11 @@ func newRoot(started *bool) *cobra.Command {
 		Long: `tokenrouter answers questions about serving several language models that take
 turns at writing one text: which requests to batch, how long to wait for more,
 what a hand-off costs. The same scheduler is predicted by a Markov chain, played
-by a simulator and run with real engines.`,
+by a simulator and run with real engines.
+
+Results go to standard output, all else to standard error. The exit code is 0 if
+all went well, 2 if what was asked for is wrong, 130 after an interrupt and 1 if
+anything else failed.`,
 		Example: `  tokenrouter list
   tokenrouter run quickstart
   tokenrouter tune quickstart --set workload.concurrency=16
@@ -118,38 +127,6 @@ by a simulator and run with real engines.`,
 	return root
 }
 
-// inOwnOrder lists flags in help as they were made: one explains the next.
-func inOwnOrder(cmd *cobra.Command) {
-	cmd.Flags().SortFlags = false
-	for _, verb := range cmd.Commands() {
-		inOwnOrder(verb)
-	}
-}
-
-// plainFlagError says what a value should have been, where a flag's error names
-// the function that could not read it.
-func plainFlagError(err error) error {
-	var value *pflag.InvalidValueError
-	var number *strconv.NumError
-	if !errors.As(err, &value) || !errors.As(err, &number) {
-		return err
-	}
-	want := "a number"
-	switch {
-	case errors.Is(number, strconv.ErrRange):
-		want = "a number nearer to 0"
-	case number.Func == "ParseBool":
-		want = "true or false"
-	case number.Func == "ParseUint":
-		want = "a whole number of at least 0"
-	case strings.HasSuffix(value.GetFlag().Value.Type(), "Slice"):
-		want = "whole numbers with commas between"
-	case number.Func == "ParseInt" || number.Func == "Atoi":
-		want = "a whole number"
-	}
-	return fmt.Errorf("--%s must be %s, got %q", value.GetFlag().Name, want, value.GetValue())
-}
-
 // loadPlan reads and checks the experiment that a verb was given.
 func loadPlan(name string, set []string) (*experiments.Plan, error) {
 	file, src, err := experiments.Source(name)
@@ -157,12 +134,4 @@ func loadPlan(name string, set []string) (*experiments.Plan, error) {
 		return nil, &usageError{err}
 	}
 	return experiments.Load(file, src, set...)
-}
-
-// completeExperiment offers the experiments that the program carries, and files.
-func completeExperiment(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return experiments.Names(), cobra.ShellCompDirectiveDefault
 }

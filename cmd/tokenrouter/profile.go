@@ -148,20 +148,6 @@ What the fit is worth says tokenrouter profile check.`,
 	return cmd
 }
 
-// needFlags refuses a command line without these flags.
-func needFlags(cmd *cobra.Command, names ...string) error {
-	var missing []string
-	for _, name := range names {
-		if cmd.Flag(name).Value.String() == "" {
-			missing = append(missing, "--"+name)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return &usageError{fmt.Errorf("%s needs %s\n  fix: see %s --help", cmd.Name(), strings.Join(missing, ", "), cmd.CommandPath())}
-}
-
 // writeProfile writes to the file, if one is named, and then all or nothing.
 func writeProfile(stdout io.Writer, path string, p *steptime.Profile) error {
 	if path == "" {
@@ -179,7 +165,10 @@ func writeProfile(stdout io.Writer, path string, p *steptime.Profile) error {
 		return err
 	}
 	_, err = f.Write(text.Bytes())
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path)) // half a profile is worse than none
+	}
+	return nil
 }
 
 // replaceProfile writes a profile over whatever the file holds.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -74,21 +73,6 @@ that model's colocation_factor.`,
 	return cmd
 }
 
-// completeModels offers models that need no folder, and folders.
-func completeModels(cmd *cobra.Command, flags ...string) {
-	for _, flag := range flags {
-		err := cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return engines.Names(), cobra.ShellCompDirectiveDefault
-		})
-		if err != nil {
-			panic("tokenrouter: " + err.Error())
-		}
-	}
-}
-
-// modelFlag says what models the flags of verbs take.
-const modelFlag = "`folder` with config.json and *.safetensors; random:NAME for made-up weights of a known shape; toy:qwen3 or toy:llama"
-
 // defaultContexts reach from chats to beyond the mean context of an experiment
 // that says nothing of lengths, 1124 tokens; not much beyond, since the pool
 // holds the longest for every request at once.
@@ -99,7 +83,7 @@ func (o *measureOptions) grid() profiling.Grid {
 	const requests, rows, context = 16, 64, 512
 	g := profiling.DefaultGrid(requests, rows, context)
 	g.Contexts = slices.Clone(defaultContexts)
-	g.Repeats, g.Budget = o.repeats, time.Duration(o.budgetS*float64(time.Second))
+	g.Repeats, g.Budget = o.repeats, seconds(o.budgetS)
 	for _, axis := range []struct {
 		given []int
 		into  *[]int
@@ -192,6 +176,13 @@ func (o *measureOptions) checkFlags(g *profiling.Grid) error {
 		if err := engines.Fits(needs[:i+1]...); err != nil {
 			return &usageError{fmt.Errorf("--%s: %w", flag, err)}
 		}
+		c, err := engines.Config(needs[i].Name)
+		if err != nil {
+			return &usageError{fmt.Errorf("--%s: %w", flag, err)}
+		}
+		if longest := slices.Max(g.Contexts); c.MaxPositions > 0 && longest > c.MaxPositions {
+			return &usageError{fmt.Errorf("--context goes up to %d, and %s was made for %d tokens", longest, needs[i].Name, c.MaxPositions)}
+		}
 	}
 	return nil
 }
@@ -237,7 +228,7 @@ func (o *measureOptions) joint(cmd *cobra.Command, engine backend.Engine, g *pro
 	}
 	defer other.Close()
 	const rounds, longest = 7, 500 * time.Millisecond
-	turn := min(longest, time.Duration(o.budgetS*float64(time.Second))/(4*rounds))
+	turn := min(longest, seconds(o.budgetS)/(4*rounds))
 	half := g.Requests[len(g.Requests)/2]
 	at := profiling.Point{Requests: half, Rows: half, Context: g.Contexts[len(g.Contexts)/2]}
 	own, others, err := profiling.Joint(cmd.Context(), profiling.Part{Engine: engine, Step: at}, profiling.Part{Engine: other, Step: at}, rounds, turn)
@@ -251,12 +242,4 @@ func (o *measureOptions) joint(cmd *cobra.Command, engine backend.Engine, g *pro
 	cmd.PrintErrln(text(o.model, own))
 	cmd.PrintErrln(text(o.beside, others))
 	return "Measured beside " + engines.ShortName(o.beside) + " on the same machine, its steps take " + fmt.Sprintf("%.3f", own.Factor) + " times as long.", nil
-}
-
-// interruptedOr tells an interrupt from what went wrong.
-func interruptedOr(cmd *cobra.Command, err error) error {
-	if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
-		return errInterrupted
-	}
-	return err
 }

@@ -67,10 +67,6 @@ this changes are run again and no others.`,
 	return cmd
 }
 
-func addSet(cmd *cobra.Command, set *[]string) {
-	cmd.Flags().StringArrayVar(set, "set", nil, "`path=value` to put over the file's, value as in TOML; may be repeated")
-}
-
 func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	if err := wantValues(cmd.Flags(), "on", "out", "log"); err != nil {
 		return &usageError{err}
@@ -108,7 +104,7 @@ func (o *runOptions) run(cmd *cobra.Command, name string) error {
 		Version:   version(),
 		Build:     build(),
 		Progress:  bar.update,
-		Measuring: func(runs int, seconds float64) { warnMeasuring(cmd, runs, seconds) },
+		Measuring: func(runs int, s float64) { warnMeasuring(cmd, runs, s) },
 	})
 	bar.stop()
 	if err != nil {
@@ -146,11 +142,11 @@ func warnMeasuring(cmd *cobra.Command, measured int, s float64) {
 }
 
 // lasting says how long runs of a known length take; nothing of others.
-func lasting(seconds float64) string {
-	if seconds == 0 {
+func lasting(s float64) string {
+	if s == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %v in all", time.Duration(seconds*float64(time.Second)).Round(time.Second))
+	return fmt.Sprintf(", %v in all", seconds(s).Round(time.Second))
 }
 
 // writeEvents writes what --events asks for.
@@ -244,7 +240,7 @@ func failures(results *experiments.Results, out string) error {
 // printPlan shows what a run would do: every setting, with defaults marked.
 func printPlan(out io.Writer, p *experiments.Plan) error {
 	w := bufio.NewWriter(out)
-	fmt.Fprintf(w, "question = %q\non = %s\nsystems = %s\nseeds = %v\n", p.Question, experiments.TOML(p.On), experiments.TOML(p.Systems), experiments.TOML(p.SeedInts()))
+	fmt.Fprintf(w, "question = %q\non = %s\nsystems = %s\nseeds = %v\n", p.Question, experiments.TOML(p.On), experiments.TOML(p.Systems), experiments.TOML(p.Seeds))
 	fmt.Fprintf(w, "# %d cells, %d runs (cells that must give equal results share one)\n", len(p.Cells), p.Runs())
 	if measured, s := p.MeasuredRuns(); measured > 0 {
 		fmt.Fprintf(w, "# %d of them measured, one after the other%s\n", measured, lasting(s))
@@ -256,7 +252,7 @@ func printPlan(out io.Writer, p *experiments.Plan) error {
 			comment = "  # default"
 		}
 		if values := p.SweptValues(s.Path); values != nil {
-			fmt.Fprintf(w, "%s = %s  # swept, the last key fastest\n", s.Path, experiments.TextOf(values))
+			fmt.Fprintf(w, "%s = %s  # swept, the last key fastest\n", s.Path, experiments.TOML(values))
 			continue
 		}
 		fmt.Fprintf(w, "%s = %s%s\n", s.Path, s.Text(), comment)

@@ -16,12 +16,7 @@ import (
 
 	"github.com/tokenrouter/tokenrouter/backend/frontdoor"
 	"github.com/tokenrouter/tokenrouter/backend/serving"
-)
-
-// Where serve runs its models.
-const (
-	serveOnCPU   = "cpu"
-	serveOnPaced = "paced"
+	"github.com/tokenrouter/tokenrouter/experiments"
 )
 
 // What a process does when one of the models is lost.
@@ -37,29 +32,24 @@ type serveOptions struct {
 	apiKey string
 	name   []string
 
-	small, large  string
-	on            string
-	profiles      []string
-	algorithm     string
-	threshold     float64
-	share         float64
-	threads       int
-	context       int
-	kvTokens      int
-	maxRunning    int
-	chunkTokens   int
-	queueLimit    int
-	b             []int
-	rule          string
-	maxDelayMs    float64
-	maxLogprobs   int
-	seed          uint64
-	drainS        float64
-	log           string
-	processes     []string
-	own           string
-	onLost        string
-	thresholdFlag bool // it was given
+	pairOptions
+	on          string
+	profiles    []string
+	context     int
+	kvTokens    int
+	maxRunning  int
+	chunkTokens int
+	queueLimit  int
+	b           []int
+	rule        string
+	maxDelayMs  float64
+	maxLogprobs int
+	seed        uint64
+	drainS      float64
+	log         string
+	processes   []string
+	own         string
+	onLost      string
 }
 
 func newServe() *cobra.Command {
@@ -93,7 +83,6 @@ for --own and --port: clients ask the one of the small model.`,
 					return err
 				}
 			}
-			o.thresholdFlag = cmd.Flags().Changed("threshold")
 			return o.run(cmd)
 		},
 	}
@@ -107,14 +96,10 @@ func (o *serveOptions) flags(cmd *cobra.Command) {
 	f.IntVar(&o.port, "port", 30000, "port to listen at; 0 takes a free one")
 	f.StringVar(&o.apiKey, "api-key", "", "`key` that clients must show, but for health checks, /version and /metrics; the page asks for it")
 	f.StringSliceVar(&o.name, "served-model-name", []string{"tokenrouter"}, "names of the routed pair")
-	f.StringVar(&o.small, "small", "", "the model where texts begin: "+modelFlag)
-	f.StringVar(&o.large, "large", "", "the model that writes the tokens that are routed; what --small takes")
-	f.StringVar(&o.on, "on", serveOnCPU, "cpu, or paced: no model, only its times")
+	o.pairOptions.flags(cmd)
+	f.Lookup("threshold").Usage += "; requests may bring their own"
+	f.StringVar(&o.on, "on", experiments.OnCPU, "cpu, or paced: no model, only its times")
 	f.StringSliceVar(&o.profiles, "profiles", []string{"a100-80gb/sglang-0.5.10/qwen3-0.6b-tp1", "a100-80gb/sglang-0.5.10/qwen3-32b-tp2"}, "paced: step times of the two; none for steps that take no time")
-	f.StringVar(&o.algorithm, "algorithm", "confidence", "who decides: confidence, rstitch, me, fusion, matrix, never")
-	f.Float64Var(&o.threshold, "threshold", 0.5, "of the algorithm's signal; requests may bring their own")
-	f.Float64Var(&o.share, "share", 0.2, "matrix: of the small model's tokens that go to the large one")
-	f.IntVar(&o.threads, "threads", 0, "cores for each model (default: all, shared out)")
 	f.IntVar(&o.context, "context", 0, "tokens of a prompt and its answer (default: what the models were made for, at most 8192)")
 	f.IntVar(&o.kvTokens, "kv-tokens", 0, "tokens of KV memory of each model (default: for all that may run, within an eighth of the memory)")
 	f.IntVar(&o.maxRunning, "max-running", 64, "requests in a step of a model")
@@ -131,9 +116,8 @@ func (o *serveOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.own, "own", "", "which of the processes this one is")
 	f.StringVar(&o.onLost, "on-lost", lostExit, "when a model or its process is lost: exit, once open requests have ended, with code 1; or stay")
 	complete(cmd, "on-lost", lostExit, lostStay)
-	complete(cmd, "on", serveOnCPU, serveOnPaced)
+	complete(cmd, "on", experiments.OnCPU, experiments.OnPaced)
 	complete(cmd, "rule", "delayed", "eager", "alternate", "lockstep")
-	complete(cmd, "algorithm", "confidence", "rstitch", "me", "fusion", "matrix", "never")
 }
 
 // readFlags sets the flags that a file names and the command line does not.
@@ -163,6 +147,9 @@ func readFlags(cmd *cobra.Command, file string) error {
 		if !ok {
 			list = []any{keys[name]}
 		}
+		if len(list) == 0 {
+			return &usageError{fmt.Errorf("%s: %s is an empty list\n  fix: give it a value, or leave it out", file, name)}
+		}
 		for _, value := range list { // a list's first value takes the place of the default
 			if err := cmd.Flags().Set(name, fmt.Sprint(value)); err != nil {
 				return &usageError{fmt.Errorf("%s: %w", file, plainFlagError(err))}
@@ -174,16 +161,16 @@ func readFlags(cmd *cobra.Command, file string) error {
 
 // check looks at what no other part does.
 func (o *serveOptions) check(f *pflag.FlagSet) error {
-	if err := wantValues(f, "small", "large", "log"); err != nil {
+	if err := wantValues(f, "log"); err != nil {
 		return err
 	}
-	if err := checkRouting(f, o.algorithm, o.small != "" && o.large == ""); err != nil {
+	if err := o.pairOptions.check(f); err != nil {
 		return err
 	}
 	switch {
-	case f.Changed("profiles") && o.on == serveOnCPU:
+	case f.Changed("profiles") && o.on == experiments.OnCPU:
 		return errors.New("--profiles has no meaning on cpu, where steps take as long as they take\n  fix: add --on paced, or leave it out")
-	case o.on != serveOnCPU && o.on != serveOnPaced:
+	case o.on != experiments.OnCPU && o.on != experiments.OnPaced:
 		return fmt.Errorf("--on must be cpu or paced, got %q", o.on)
 	case o.port < 0 || o.port > 65535:
 		return fmt.Errorf("--port must be 0 to 65535, got %d", o.port)

@@ -54,12 +54,8 @@ func (o *serveOptions) checkNumbers() error {
 	return nil
 }
 
-// drain is how long open requests have to end; any number of seconds is fine,
-// also one that no Duration holds.
-func (o *serveOptions) drain() time.Duration {
-	const century = 100 * 365 * 24 * 3600
-	return time.Duration(min(o.drainS, century) * float64(time.Second))
-}
+// drain is how long open requests have to end.
+func (o *serveOptions) drain() time.Duration { return seconds(o.drainS) }
 
 // checkNames refuses names of the pair that are taken: a client who asks for one
 // model would get both.

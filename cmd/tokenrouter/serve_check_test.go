@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tokenrouter/tokenrouter/experiments"
 )
 
 // What cannot work is refused before anything is opened, by the name of the
@@ -36,7 +38,7 @@ func TestServeChecksItsNumbers(t *testing.T) {
 
 // An engine that cannot be made leaves nothing to close but its error.
 func TestServeTellsWhyThereIsNoEngine(t *testing.T) {
-	o := serveOptions{small: "toy:qwen3", on: serveOnCPU, algorithm: "never", rule: "eager", threads: -1, maxRunning: 1, chunkTokens: 8, queueLimit: 1}
+	o := serveOptions{pairOptions: pairOptions{small: "toy:qwen3", algorithm: "never", threads: -1}, on: experiments.OnCPU, rule: "eager", maxRunning: 1, chunkTokens: 8, queueLimit: 1}
 	cmd := newServe()
 	cmd.SetErr(io.Discard)
 	if _, err := o.open(t.Context(), cmd); err == nil {

@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tokenrouter/tokenrouter/internal/asktest"
 )
 
 // server is the program in a process of its own.
@@ -97,32 +97,16 @@ func (s *server) complete(more string) written {
 }
 
 func (s *server) try(ctx context.Context, path, body string) (status int, text string, err error) {
-	r, err := http.NewRequestWithContext(ctx, "POST", s.url+path, strings.NewReader(body))
-	if err != nil {
-		return 0, "", err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, "", err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(b), err
+	return asktest.Post(ctx, s.url+path, body)
 }
 
 func (s *server) get(path string) (status int, text string) {
 	s.t.Helper()
-	resp, err := http.Get(s.url + path)
+	status, text, err := asktest.Get(s.t.Context(), s.url+path)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return resp.StatusCode, string(b)
+	return status, text
 }
 
 func alike(a, b written) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
@@ -162,7 +146,7 @@ func TestServeReadsAFile(t *testing.T) {
 	if _, text := s.get("/server_info"); !strings.Contains(text, `"threshold":0.25`) || !strings.Contains(text, `"b":[1,2]`) || !strings.Contains(text, `"small":"toy:llama"`) {
 		t.Errorf("the file is not obeyed: %s", text)
 	}
-	for wrong, says := range map[string]string{"smal = \"x\"": "smal", "b = \"x\"": "b", "threshold =": "serve.toml:1", "port = 99999": "port", "port = [1, 2]": "port is one value"} {
+	for wrong, says := range map[string]string{"smal = \"x\"": "smal", "b = \"x\"": "b", "threshold =": "serve.toml:1", "port = 99999": "port", "port = [1, 2]": "port is one value", "b = []": "b is an empty list"} {
 		if err := os.WriteFile(file, []byte(wrong), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -279,11 +263,10 @@ func TestServeWaitsForTheOthers(t *testing.T) {
 	s := launch(t, "--processes", a+","+b, "--own", a, "--port", port)
 	s.url = "http://" + at
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		resp, err := http.Get(s.url + "/health")
+		status, _, err := asktest.Get(t.Context(), s.url+"/health")
 		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode != 503 {
-				t.Errorf("health is %d while a process is missing", resp.StatusCode)
+			if status != 503 {
+				t.Errorf("health is %d while a process is missing", status)
 			}
 			break
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/tokenrouter/tokenrouter/backend/serving"
 	"github.com/tokenrouter/tokenrouter/backend/subserver"
 	"github.com/tokenrouter/tokenrouter/backend/tokenizer"
+	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/experiments/engines"
 	"github.com/tokenrouter/tokenrouter/internal/modelconfig"
 	"github.com/tokenrouter/tokenrouter/internal/steptime"
@@ -75,16 +76,7 @@ func (o *serveOptions) open(ctx context.Context, cmd *cobra.Command) (s *site, e
 	if s.log, err = createLog(o.log); err != nil {
 		return s, err
 	}
-	if o.small == "" && o.large == "" {
-		o.small, o.large = toySmall, toyLarge
-	}
-	if o.small == "" {
-		return s, &usageError{errors.New("--large needs --small, where texts begin")}
-	}
-	for _, m := range []struct{ role, name string }{{"small", o.small}, {"large", o.large}} {
-		if m.name == "" {
-			continue
-		}
+	for _, m := range o.models() {
 		c, err := engines.Config(m.name)
 		if err != nil {
 			return s, &usageError{fmt.Errorf("--%s: %w", m.role, err)}
@@ -129,7 +121,7 @@ func (o *serveOptions) open(ctx context.Context, cmd *cobra.Command) (s *site, e
 // nameByProfile calls models of which only the times are there by these, where
 // nobody said what they are.
 func (o *serveOptions) nameByProfile(s *site) {
-	if o.on != serveOnPaced || o.small != toySmall || o.large != toyLarge {
+	if o.on != experiments.OnPaced || o.small != toySmall || o.large != toyLarge {
 		return
 	}
 	for i := range s.models {
@@ -158,6 +150,7 @@ func (s *site) start(ctx context.Context, config subserver.Config) error {
 		}
 		return nil
 	case <-ctx.Done():
+		s.models = nil // what starts after all still uses their engines, until the process ends
 		return ctx.Err()
 	}
 }
@@ -165,7 +158,7 @@ func (s *site) start(ctx context.Context, config subserver.Config) error {
 // place finds out which models this process has, and how much room they get.
 func (o *serveOptions) place(s *site) error {
 	if len(o.processes) > 0 && len(o.processes) != len(s.models) {
-		return fmt.Errorf("--processes has %d addresses for %d models, want one each", len(o.processes), len(s.models))
+		return fmt.Errorf("--processes has %d addresses, want %d: one for each model", len(o.processes), len(s.models))
 	}
 	if len(o.processes) > 0 && !slices.Contains(o.processes, o.own) {
 		return fmt.Errorf("--own is %s, which is none of --processes", o.own)
@@ -181,14 +174,14 @@ func (o *serveOptions) place(s *site) error {
 	}
 	for i := range s.models {
 		m := &s.models[i]
-		if o.context > m.config.MaxPositions && o.on == serveOnCPU {
+		if o.context > m.config.MaxPositions && o.on == experiments.OnCPU {
 			return fmt.Errorf("--context is %d, and %s was made for %d tokens", o.context, m.shown, m.config.MaxPositions)
 		}
 		m.kv = o.kvTokens
 		if m.kv == 0 {
 			room := int(engines.MemoryBytes() / 8 / engines.KVBytesPerToken(m.config))
 			m.kv = max(min(o.maxRunning*o.context, room), o.context)
-			if o.on == serveOnPaced {
+			if o.on == experiments.OnPaced {
 				m.kv = min(o.maxRunning*o.context, mostKVTokens)
 			}
 		}
@@ -199,7 +192,7 @@ func (o *serveOptions) place(s *site) error {
 
 // system lays out what is not about a single model.
 func (o *serveOptions) system(cmd *cobra.Command, s *site) (c subserver.Config, err error) {
-	c.Algorithm, c.Params, err = routing(o.algorithm, len(s.models), o.share, o.threshold, o.thresholdFlag)
+	c.Algorithm, c.Params, err = o.routing()
 	if err != nil {
 		return c, err
 	}
@@ -220,7 +213,7 @@ func (o *serveOptions) system(cmd *cobra.Command, s *site) (c subserver.Config, 
 		row = slices.Repeat([]int{1}, len(s.models))
 	}
 	if len(row) != len(s.models) {
-		return c, &usageError{fmt.Errorf("--b has %d values for %d models, want one each", len(row), len(s.models))}
+		return c, &usageError{fmt.Errorf("--b has %d values, want %d: one for each model", len(row), len(s.models))}
 	}
 	c.Thresholds, c.QueueLimit = scheduler.Thresholds{row}, o.queueLimit
 	if len(o.processes) == 0 {
@@ -261,7 +254,7 @@ func (o *serveOptions) settingsOf(p *algorithms.Params) []any {
 
 // engines makes those of this process.
 func (o *serveOptions) engines(ctx context.Context, s *site) error {
-	if o.on == serveOnCPU {
+	if o.on == experiments.OnCPU {
 		if err := s.fits(); err != nil {
 			return &usageError{err}
 		}
@@ -284,7 +277,7 @@ func (o *serveOptions) engines(ctx context.Context, s *site) error {
 		}
 		var made backend.Engine
 		var err error
-		if o.on == serveOnPaced {
+		if o.on == experiments.OnPaced {
 			made, err = o.pacedEngine(m, i)
 		} else if m.weights, err = engines.Open(ctx, m.name); err == nil {
 			open = append(open, m.weights)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"github.com/vbauerster/cupwriter"
@@ -20,6 +22,18 @@ func printTable(w io.Writer, t *report.Table) error {
 		}
 	}
 	return t.Terminal(w, o)
+}
+
+// figureText writes a figure with four digits, a dash for one that was not
+// observed.
+func figureText(x float64) string {
+	switch {
+	case math.IsNaN(x) || math.IsInf(x, 0):
+		return "–"
+	case math.Abs(x) >= 1000:
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.4g", x)
 }
 
 // hasColours reports whether w is a terminal that shows colours, and may.

@@ -67,8 +67,13 @@ func (o *tuneOptions) run(cmd *cobra.Command, name string) error {
 	default:
 		return &usageError{fmt.Errorf("--search must be peers or all, got %q", o.search)}
 	}
-	if !(o.perUser >= 0) || !(o.tpotMs >= 0) {
-		return &usageError{fmt.Errorf("limits must not be negative")}
+	for _, limit := range []struct {
+		flag  string
+		value float64
+	}{{"min-per-user-tok-per-s", o.perUser}, {"max-tpot-ms", o.tpotMs}} {
+		if !(limit.value >= 0) {
+			return &usageError{fmt.Errorf("--%s must be at least 0, got %g", limit.flag, limit.value)}
+		}
 	}
 	plan, err := loadPlan(name, append(o.set[:len(o.set):len(o.set)], "systems="+experiments.SystemTokenRouter))
 	if err != nil {

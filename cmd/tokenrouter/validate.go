@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -84,14 +83,6 @@ Nothing else should run meanwhile. Without a name it takes the experiment
 	return cmd
 }
 
-// complete offers the values of a flag.
-func complete(cmd *cobra.Command, flag string, values ...string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		panic("tokenrouter: " + err.Error())
-	}
-}
-
 func (o *validateOptions) run(cmd *cobra.Command, name string) error {
 	for _, flag := range []struct {
 		name  string
@@ -100,6 +91,9 @@ func (o *validateOptions) run(cmd *cobra.Command, name string) error {
 		if !(flag.value >= 0) || math.IsInf(flag.value, 0) {
 			return &usageError{fmt.Errorf("--%s must be at least 0, got %g", flag.name, flag.value)}
 		}
+	}
+	if o.within == 0 && cmd.Flags().Changed("within") {
+		return &usageError{errors.New("--within 0 would take chance for an error: no measurement is exact\n  fix: give a percentage above 0, or leave it out")}
 	}
 	if err := wantValues(cmd.Flags(), "on", "save", "log"); err != nil {
 		return &usageError{err}
@@ -169,8 +163,8 @@ func (o *validateOptions) validate(cmd *cobra.Command, name, place string, alsoP
 	if plan, err = loadPlan(name, set); err != nil {
 		return nil, err
 	}
-	runs, seconds := plan.MeasuredRuns()
-	warnMeasuring(cmd, runs, seconds)
+	runs, s := plan.MeasuredRuns()
+	warnMeasuring(cmd, runs, s)
 	if place == experiments.OnCPU && (o.remeasure || alsoPaced || !plan.Timed()) {
 		if plan, err = o.calibrated(cmd, plan, name, set); err != nil {
 			return nil, err
@@ -254,7 +248,7 @@ func (o *validateOptions) calibrated(cmd *cobra.Command, plan *experiments.Plan,
 	}
 	bar := newProgress(cmd.ErrOrStderr())
 	measured, err := experiments.Calibrate(cmd.Context(), plan, experiments.CalibrateOptions{
-		Budget: time.Duration(o.budgetS * float64(time.Second)), Version: version(), Progress: bar.update,
+		Budget: seconds(o.budgetS), Version: version(), Progress: bar.update,
 	})
 	bar.stop()
 	if err != nil {
@@ -418,17 +412,6 @@ func sweptText(plan *experiments.Plan, c *experiments.Comparison) string {
 	return strings.Join(parts, ", ")
 }
 
-// figureText writes a figure with four digits, a dash for none.
-func figureText(x float64) string {
-	switch {
-	case math.IsNaN(x):
-		return "–"
-	case math.Abs(x) >= 1000:
-		return fmt.Sprintf("%.0f", x)
-	}
-	return fmt.Sprintf("%.4g", x)
-}
-
 func pairText(simulated, measured float64) string {
 	if math.IsNaN(measured) {
 		return "–"
@@ -489,12 +472,4 @@ func comparisonsJSON(w io.Writer, plan *experiments.Plan, all []experiments.Comp
 		}
 	}
 	return nil
-}
-
-// number is a figure for JSON, which has no NaN: nil.
-func number(x float64) *float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil
-	}
-	return &x
 }

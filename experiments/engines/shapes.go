@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -165,8 +166,9 @@ func Below(dir, name string) string {
 
 // plain leaves out the call and the path of a file error: they are said already.
 func plain(err error) error {
-	if p, ok := err.(*os.PathError); ok {
-		return p.Err
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return path.Err
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tokenrouter/tokenrouter/backend/subserver"
 	"github.com/tokenrouter/tokenrouter/internal/metrics"
 	"github.com/tokenrouter/tokenrouter/internal/workload"
+	"github.com/tokenrouter/tokenrouter/internal/workload/play"
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
@@ -73,8 +74,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	epoch := time.Now().Add(-time.Duration(system.NowNs()))
 	for _, e := range c.engines {
-		e.epoch = time.Now().Add(-time.Duration(system.NowNs()))
+		e.epoch = epoch
 	}
 	d := &driver{cfg: &cfg, system: system, collector: c}
 	err = d.drive(ctx)
@@ -103,7 +105,6 @@ type driver struct {
 	system    service
 	collector *collector
 
-	users  sync.WaitGroup
 	mu     sync.Mutex
 	failed error
 	stop   context.CancelFunc
@@ -119,75 +120,17 @@ func (d *driver) drive(ctx context.Context) error {
 		timer := time.AfterFunc(left, stop)
 		defer timer.Stop()
 	}
-	switch load := &d.cfg.Load; load.Kind {
-	case workload.Open:
-		d.users.Go(func() { d.stream(inner) })
-	case workload.Listed:
-		for i := range load.List {
-			d.users.Go(func() { d.one(inner, i+1, load.List[i]) })
-		}
-	default:
-		for user := range load.Users {
-			d.users.Go(func() { d.user(inner, user) })
-		}
-	}
-	d.users.Wait()
+	player := play.Player{Load: &d.cfg.Load, NowNs: d.system.NowNs, EndNs: d.cfg.DurationNs, Send: d.send}
+	player.Run(inner)
 	if d.failed != nil {
 		return d.failed
 	}
 	return ctx.Err()
 }
 
-// user sends one request after the other.
-func (d *driver) user(ctx context.Context, user int) {
-	load := &d.cfg.Load
-	for turn := 0; ctx.Err() == nil; turn++ {
-		number, ok := load.Next(user, turn)
-		if !ok {
-			return
-		}
-		if refused := d.one(ctx, number, load.Request(number)); refused {
-			pause(ctx, backOff)
-		}
-	}
-}
-
-// backOff is how long a user waits after a refusal, as in the simulator.
-const backOff = time.Second
-
-// stream sends requests when they come.
-func (d *driver) stream(ctx context.Context) {
-	requests := d.cfg.Load.Stream()
-	for {
-		r, ok := requests.Next()
-		if !ok || d.cfg.DurationNs > 0 && r.ArrivalNs > d.cfg.DurationNs {
-			return
-		}
-		if !pause(ctx, time.Duration(r.ArrivalNs-d.system.NowNs())) {
-			return
-		}
-		d.users.Go(func() { d.one(ctx, r.Index+1, r) })
-	}
-}
-
-// pause waits; false if ctx ended first.
-func pause(ctx context.Context, wait time.Duration) bool {
-	if wait <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// one sends a request and reads its answer to the end. It reports whether the
+// send sends a request and reads its answer to the end. It reports false if the
 // request was refused at once.
-func (d *driver) one(ctx context.Context, number int, r workload.Request) (refused bool) {
+func (d *driver) send(ctx context.Context, number int, r workload.Request) (ok bool) {
 	id := scheduler.RequestID(number)
 	d.collector.arrived(id, d.system.NowNs(), r.Class)
 	atNs := int64(0)
@@ -202,16 +145,16 @@ func (d *driver) one(ctx context.Context, number int, r workload.Request) (refus
 	var end *subserver.EndError
 	switch {
 	case ctx.Err() != nil:
-		return false // the run is over
+		return true // the run is over
 	case errors.Is(err, io.EOF):
 		d.collector.ended(id, atNs, false)
 	case errors.Is(err, subserver.ErrTooLong), errors.As(err, &end) && !errors.Is(err, subserver.ErrFailed):
 		d.collector.ended(id, d.system.NowNs(), true)
-		return atNs == 0
+		return atNs != 0
 	default:
 		d.fail(err)
 	}
-	return false
+	return true
 }
 
 // fail ends the run: an engine that broke measures nothing.

@@ -44,10 +44,12 @@ func WriteEvents(r *experiments.Results, dir string, limit int64) (said string, 
 	config.Observer = w
 	_, err = sim.Run(config)
 	n, cut, writeErr := w.Close()
-	if err := errors.Join(err, writeErr, file.Close()); err != nil {
-		return "", fmt.Errorf("write events: %w", err)
+	err = errors.Join(err, writeErr, file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
 	}
-	if err := os.Rename(path+".tmp", path); err != nil {
+	if err != nil {
+		os.Remove(file.Name())
 		return "", fmt.Errorf("write events: %w", err)
 	}
 	what := []string{cell.System}

@@ -2,6 +2,7 @@ package output
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -31,10 +32,8 @@ func (v *view) page(figures []drawn, command string) *report.Page {
 	}
 	for _, s := range v.results.Plan.Points[0].Settings {
 		text := s.Text()
-		for _, swept := range v.results.Plan.Swept {
-			if swept == s.Path {
-				text = "swept"
-			}
+		if slices.Contains(v.results.Plan.Swept, s.Path) {
+			text = "swept"
 		}
 		p.Settings = append(p.Settings, report.Setting{Name: s.Path, Value: text})
 	}

@@ -80,26 +80,29 @@ func alone(ctx context.Context, s *stepper, p Point, turn time.Duration) (ms []f
 	return ms, nil
 }
 
-// together runs steps of two engines side by side until both have run enough.
-// The first and the last of each may have run alone and do not count.
+// together runs steps of two engines side by side until both have run enough,
+// or one has failed. The first and the last of each may have run alone and do
+// not count.
 func together(ctx context.Context, a, b *stepper, pa, pb Point, turn time.Duration) (msA, msB []float64, err error) {
-	var enough atomic.Int32
+	var running atomic.Int32 // engines that have not run enough yet
+	var broken atomic.Bool
 	var both sync.WaitGroup
+	running.Store(2)
 	start := time.Now()
 	loop := func(s *stepper, p Point, ms *[]float64, failed *error) {
-		said := false
+		enough := false
 		for {
-			if len(*ms) >= stepsMin+2 && time.Since(start) >= turn && !said {
-				said = true
-				enough.Add(1)
+			if !enough && len(*ms) >= stepsMin+2 && time.Since(start) >= turn {
+				enough = true
+				running.Add(-1)
 			}
-			if enough.Load() == 2 {
+			if running.Load() == 0 || broken.Load() {
 				return
 			}
 			took, err := s.run(p)
 			if err = errors.Join(err, ctx.Err()); err != nil {
 				*failed = err
-				enough.Store(2)
+				broken.Store(true)
 				return
 			}
 			*ms = append(*ms, took.Seconds()*1e3)

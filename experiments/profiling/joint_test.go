@@ -1,6 +1,7 @@
 package profiling
 
 import (
+	"errors"
 	"math"
 	"sync/atomic"
 	"testing"
@@ -32,6 +33,30 @@ func (p *paired) Forward(*backend.Step, []backend.Result) error {
 		}
 	}
 	return nil
+}
+
+// An engine that breaks at the very moment at which the other has run enough
+// ends the run all the same.
+func TestJointEndsWithABrokenEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		steady := &fake{t: t, ms: func(int, int, int) float64 { return 1 }, sleep: true}
+		broken := &breaking{fake{t: t}}
+		one := Point{1, 1, 16}
+		_, _, err := together(t.Context(), newStepper(steady), newStepper(broken), one, one, 20*time.Millisecond)
+		if !errors.Is(err, errBroken) {
+			t.Errorf("got %v, want %v", err, errBroken)
+		}
+	})
+}
+
+// breaking is an engine whose first step fails, after a while.
+type breaking struct{ fake }
+
+var errBroken = errors.New("made to fail")
+
+func (b *breaking) Forward(*backend.Step, []backend.Result) error {
+	time.Sleep(19500 * time.Microsecond)
+	return errBroken
 }
 
 // In a bubble, where time is exact, the factors come out as they were made.

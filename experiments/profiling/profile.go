@@ -42,8 +42,7 @@ func (t *Times) Profile(meta Meta) (*steptime.Profile, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	errors := t.Misses(p)
-	p.Notes += missText(errors)
+	p.Notes += missText(t.Misses(p))
 	return p, nil
 }
 
@@ -97,7 +96,7 @@ func rising(x []float64) []float64 {
 	return out
 }
 
-// round keeps microseconds in a time in ms: what lies below is noise.
+// round keeps nanoseconds in a time in ms: what lies below is noise.
 func round(ms float64) float64 { return math.Round(ms*1e6) / 1e6 }
 
 // Miss is a step that the profile was not made from, and what it says of it.

@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -44,7 +43,7 @@ func BenchmarkClient(b *testing.B) {
 	for b.Loop() {
 		measured = perS(4*users, func() int64 {
 			r, err := Run(b.Context(), &Config{Target: client, Models: 1, Patience: time.Minute,
-				Load: Load{Users: users, Requests: 4 * users, Mix: mixOf(100, tokens), Seed: 1}}, nil)
+				Load: workload.Load{Kind: workload.Closed, Users: users, Limit: 4 * users, Mix: mixOf(100, tokens), Seed: 1}}, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -66,7 +65,7 @@ func throwAway(b *testing.B, c *Client, users, turns int, eventBytes int64) int6
 	for range users {
 		streams.Go(func() {
 			for range turns {
-				resp, err := c.post(b.Context(), apiPaths[c.API], int64(len(body)), bytes.NewReader(body))
+				resp, err := c.post(b.Context(), apiPaths[c.API], body)
 				if err != nil {
 					b.Error(err)
 					return
@@ -108,7 +107,7 @@ func BenchmarkDispatcher(b *testing.B) {
 	for range users {
 		posts.Go(func() {
 			for range 4 * tokens {
-				if resp, err := s.post(b.Context(), apiPaths[s.API], int64(len(bare)), bytes.NewReader(bare)); err == nil {
+				if resp, err := s.post(b.Context(), apiPaths[s.API], bare); err == nil {
 					_, _ = io.Copy(io.Discard, resp.Body)
 					resp.Body.Close()
 				}
@@ -121,7 +120,7 @@ func BenchmarkDispatcher(b *testing.B) {
 	for b.Loop() {
 		start := time.Now()
 		r, err := Run(b.Context(), &Config{Target: d, Models: 2, Patience: time.Minute,
-			Load: Load{Users: users, Requests: 4 * users, Mix: mixOf(prompt, tokens), Seed: 1}}, nil)
+			Load: workload.Load{Kind: workload.Closed, Users: users, Limit: 4 * users, Mix: mixOf(prompt, tokens), Seed: 1}}, nil)
 		if err != nil || r.Good != 4*users {
 			b.Fatal(err, r.Failures)
 		}

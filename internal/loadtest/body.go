@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"encoding/json"
 	"math"
 	"strconv"
 
@@ -14,7 +15,7 @@ func (c *Client) body(r *workload.Request) []byte {
 	if c.API == Generate {
 		return c.generateBody(dst, r)
 	}
-	dst = strconv.AppendQuote(append(dst, `{"model":`...), c.Model)
+	dst = appendString(append(dst, `{"model":`...), c.Model)
 	switch {
 	case c.API == Chat:
 		dst = c.appendWords(append(dst, `,"messages":[{"role":"user","content":"`...), r)
@@ -52,6 +53,15 @@ func (c *Client) generateBody(dst []byte, r *workload.Request) []byte {
 		dst = strconv.AppendInt(append(dst, `,"ignore_eos":true,"min_new_tokens":`...), int64(r.Output), 10)
 	}
 	return append(dst, `},"stream":true}`...)
+}
+
+// appendString writes a string as JSON has it, which is not how Go quotes all.
+func appendString(dst []byte, s string) []byte {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic("loadtest: a string is no JSON: " + err.Error())
+	}
+	return append(dst, text...)
 }
 
 func appendTemperature(dst []byte, t float64) []byte {

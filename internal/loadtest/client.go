@@ -88,13 +88,13 @@ func NewHTTPClient(streams int, dial func(ctx context.Context, network, address 
 // maxReply bounds an answer that is no stream.
 const maxReply = 64 << 20
 
-// post sends a body and returns the reply if its status is 200.
-func (s *Server) post(ctx context.Context, path string, size int64, body io.Reader) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+path, body)
+// post sends a body, which belongs to the connection from then on, and returns
+// the reply if its status is 200.
+func (s *Server) post(ctx context.Context, path string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	req.ContentLength = size
 	req.Header.Set("Content-Type", "application/json")
 	return s.do(req)
 }
@@ -196,8 +196,7 @@ type Client struct {
 
 // Ask streams one answer.
 func (c *Client) Ask(ctx context.Context, r *workload.Request, a *Answer) error {
-	body := c.body(r)
-	resp, err := c.post(ctx, apiPaths[c.API], int64(len(body)), bytes.NewReader(body))
+	resp, err := c.post(ctx, apiPaths[c.API], c.body(r))
 	if err != nil {
 		return err
 	}

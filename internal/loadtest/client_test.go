@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tokenrouter/tokenrouter/internal/workload"
 )
 
 // each writes 1 token after 10 ms, 3 at once after 5 ms more, and 1 after 5 more.
@@ -116,7 +118,7 @@ func TestWaysToCount(t *testing.T) {
 					c.handler(stream(w))
 				}))}
 				target.API = c.api
-				r, err := Run(t.Context(), &Config{Target: target, Models: 1, Patience: time.Minute, Load: Load{Users: 1, Requests: 2, Mix: mixOf(7, 5)}}, nil)
+				r, err := Run(t.Context(), &Config{Target: target, Models: 1, Patience: time.Minute, Load: workload.Load{Kind: workload.Closed, Users: 1, Limit: 2, Mix: mixOf(7, 5)}}, nil)
 				if err != nil || r.Tokens != 10 || r.OtherLength != 0 || r.Counted[c.want] != 2 || len(r.Failures) != 0 || r.Disagree != 0 {
 					t.Fatalf("%v: %d tokens, counted %v, %v", err, r.Tokens, r.Counted, r.Failures)
 				}
@@ -138,7 +140,7 @@ func TestUsageThatDisagrees(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		s.text(1, 2)
 		s.end(3)
-	}, Config{Load: Load{Users: 1, Requests: 1, Mix: mixOf(7, 3)}}, func(r *Result, err error) {
+	}, Config{Load: workload.Load{Kind: workload.Closed, Users: 1, Limit: 1, Mix: mixOf(7, 3)}}, func(r *Result, err error) {
 		if r.Disagree != 1 || r.OtherLength != 1 || r.Tokens != 2 {
 			t.Errorf("%d disagree, %d have another length, %d tokens", r.Disagree, r.OtherLength, r.Tokens)
 		}
@@ -232,7 +234,7 @@ func TestProbe(t *testing.T) {
 					p.Prompts != c.prompts || (len(p.Notes) == 0) != (c.notes == "") || !strings.Contains(strings.Join(p.Notes, "\n"), c.notes) {
 					t.Errorf("%+v, %+v", target, p)
 				}
-				r, err := Run(t.Context(), &Config{Target: target, Models: 1, Patience: time.Second, Load: Load{Users: 2, Requests: 4, Mix: mixOf(100, 6)}}, nil)
+				r, err := Run(t.Context(), &Config{Target: target, Models: 1, Patience: time.Second, Load: workload.Load{Kind: workload.Closed, Users: 2, Limit: 4, Mix: mixOf(100, 6)}}, nil)
 				if err != nil || r.Requests != 4 || r.Tokens != 24 || r.PromptTokens != c.length {
 					t.Errorf("%v: %d requests, prompts of %g, %v", err, r.Requests, r.PromptTokens, r.Failures)
 				}
@@ -268,13 +270,16 @@ func TestProbeFails(t *testing.T) {
 	}
 }
 
+// oddName is one that Go would quote in other ways than JSON.
+const oddName = "a \"b\"\a\U000E0001"
+
 // What is asked is what servers take: exact lengths, ids in the vocabulary.
 func TestBodies(t *testing.T) {
 	mix := mixOf(50, 9)
 	mix.Prefix.Share, mix.Prefix.Distinct, mix.Prefix.Tokens = 1, 1, 20
 	q, other := mix.Request(0, 1), mix.Request(1, 1)
 	get := func(c *Client) (a, b asked) {
-		c.Model, c.Vocab = `a "b"`, 1500
+		c.Model, c.Vocab = oddName, 1500
 		for i, body := range [][]byte{c.body(&q), c.body(&other)} {
 			if err := json.Unmarshal(body, []*asked{&a, &b}[i]); err != nil {
 				t.Fatalf("%v: %s", err, body)
@@ -287,7 +292,7 @@ func TestBodies(t *testing.T) {
 	if len(x) != 50 || !slices.Equal(x[:20], y[:20]) || slices.Equal(x, y) || slices.Min(x) < 750 || slices.Max(x) >= 1500 {
 		t.Errorf("ids %v and %v", x, y)
 	}
-	if a.Model != `a "b"` || a.MaxTokens != 9 || a.MinTokens != 9 || !a.IgnoreEOS || !a.TokenIDs || !a.Stream || !a.Options.Usage || !a.Options.Running || *a.Seed == *b.Seed {
+	if a.Model != oddName || a.MaxTokens != 9 || a.MinTokens != 9 || !a.IgnoreEOS || !a.TokenIDs || !a.Stream || !a.Options.Usage || !a.Options.Running || *a.Seed == *b.Seed {
 		t.Errorf("%+v", a)
 	}
 	if a, _ := get(&Client{TokenIDs: true}); a.Options.Running {

@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -200,10 +199,7 @@ func (s *single) probe(ctx context.Context) error {
 // ask gets one token.
 func (s *single) ask(ctx context.Context, c *call) (reply, error) {
 	head, tail := s.around(c)
-	// In one piece, for one write. A connection may read it after this returns, so
-	// it is not used again.
-	body := slices.Concat(head, c.ids, tail)
-	resp, err := s.post(ctx, apiPaths[s.API], int64(len(body)), bytes.NewReader(body))
+	resp, err := s.post(ctx, apiPaths[s.API], slices.Concat(head, c.ids, tail)) // in one piece, for one write
 	if err != nil {
 		return reply{}, err
 	}
@@ -227,7 +223,7 @@ func (s *single) around(c *call) (head, tail []byte) {
 		}
 		return []byte(`{"input_ids":[`), append(tail, '}')
 	}
-	head = append(strconv.AppendQuote([]byte(`{"model":`), s.Model), `,"prompt":[`...)
+	head = append(appendString([]byte(`{"model":`), s.Model), `,"prompt":[`...)
 	tail = appendTemperature([]byte(`],"max_tokens":1,"min_tokens":1,"ignore_eos":true`), s.Temperature)
 	tail = strconv.AppendUint(append(tail, `,"seed":`...), c.seed, 10)
 	switch {

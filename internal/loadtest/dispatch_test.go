@@ -173,7 +173,7 @@ func checkPlainLoop(t *testing.T, a algorithms.Algorithm, api API, names bool, p
 		t.Fatal(err)
 	}
 	w := &watched{Target: d, answers: map[int]*Answer{}}
-	load := Load{Users: 3, Requests: 6, Mix: mixOf(prompt, 20), Seed: 11}
+	load := workload.Load{Kind: workload.Closed, Users: 3, Limit: 6, Mix: mixOf(prompt, 20), Seed: 11}
 	r, err := Run(t.Context(), &Config{Target: w, Models: 2, Patience: time.Minute, Load: load}, nil)
 	if err != nil || r.Requests != 6 || r.Tokens != 6*20 || r.PromptTokens != float64(prompt) {
 		t.Fatalf("%v: %d requests, %d tokens, %v", err, r.Requests, r.Tokens, r.Failures)
@@ -215,7 +215,7 @@ func TestDispatchFigures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Run(t.Context(), &Config{Target: d, Models: 2, Patience: time.Second, Load: Load{Users: 1, Requests: 2, Mix: mixOf(4, 5)}}, nil)
+		r, err := Run(t.Context(), &Config{Target: d, Models: 2, Patience: time.Second, Load: workload.Load{Kind: workload.Closed, Users: 1, Limit: 2, Mix: mixOf(4, 5)}}, nil)
 		if err != nil || r.Requests != 2 {
 			t.Fatalf("%v: %+v", err, r.Failures)
 		}
@@ -274,7 +274,7 @@ func checkDispatchFailure(t *testing.T, kind, detail string, fail http.HandlerFu
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Run(t.Context(), &Config{Target: d, Models: 2, Patience: time.Minute, Load: Load{Users: 1, Requests: 3, Mix: mixOf(4, 8)}}, nil)
+		r, err := Run(t.Context(), &Config{Target: d, Models: 2, Patience: time.Minute, Load: workload.Load{Kind: workload.Closed, Users: 1, Limit: 3, Mix: mixOf(4, 8)}}, nil)
 		if err != nil || r.Requests != 2 || r.Aborted != 1 || len(r.Failures) != 1 || r.Failures[0].Kind != kind || !strings.Contains(r.Failures[0].First, detail) {
 			t.Errorf("%v: %d requests, %d aborted, %+v; want %s with %q", err, r.Requests, r.Aborted, r.Failures, kind, detail)
 		}
@@ -301,7 +301,7 @@ func TestDispatchersThatCannotBe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Run(t.Context(), &Config{Target: d, Models: 2, Patience: time.Minute, Load: Load{Users: 1, Requests: 1, Mix: mixOf(4, 8)}}, nil)
+		r, err := Run(t.Context(), &Config{Target: d, Models: 2, Patience: time.Minute, Load: workload.Load{Kind: workload.Closed, Users: 1, Limit: 1, Mix: mixOf(4, 8)}}, nil)
 		if err != nil || len(r.Failures) != 1 || !strings.Contains(r.Failures[0].First, "keeps no token") {
 			t.Errorf("%v: %+v", err, r.Failures)
 		}

@@ -3,12 +3,12 @@ package loadtest
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tokenrouter/tokenrouter/internal/metrics"
 	"github.com/tokenrouter/tokenrouter/internal/workload"
+	"github.com/tokenrouter/tokenrouter/internal/workload/play"
 )
 
 // Target is what requests are sent to. Ask is called from many goroutines. It
@@ -18,21 +18,10 @@ type Target interface {
 	Ask(ctx context.Context, r *workload.Request, a *Answer) error
 }
 
-// Load says which requests come when. Exactly one of Users, Arrivals and List
-// is set.
-type Load struct {
-	Users    int                // closed: each sends the next request when one has ended
-	Arrivals *workload.Arrivals // open: requests come by themselves
-	List     []workload.Request // these, each when it is due
-	Mix      *workload.Mix      // what requests look like, unless they are listed
-	Requests int                // in all; 0: as many as come in the time
-	Seed     uint64
-}
-
 // Config is one run.
 type Config struct {
 	Target     Target
-	Load       Load
+	Load       workload.Load // any but a steady one: the answers of servers end
 	Models     int           // that a Target names as writers; at least 1
 	DurationNs int64         // the run ends then; 0: when all requests have ended
 	WarmupNs   int64         // left out of the figures
@@ -55,8 +44,11 @@ type Result struct {
 }
 
 // Run sends the load and measures. It ends early when ctx does, with the
-// figures so far and the cause.
+// figures so far and the cause. A progress that is not nil may be read meanwhile.
 func Run(ctx context.Context, cfg *Config, p *Progress) (*Result, error) {
+	if cfg.Load.Kind == workload.Steady {
+		panic("loadtest: a load whose requests never end")
+	}
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	r := &run{cfg: cfg, start: time.Now(), progress: p, stop: stop}
@@ -68,19 +60,8 @@ func Run(ctx context.Context, cfg *Config, p *Progress) (*Result, error) {
 		timer := time.AfterFunc(time.Duration(cfg.DurationNs), func() { stop(errOver) })
 		defer timer.Stop()
 	}
-	switch l := &cfg.Load; {
-	case l.List != nil:
-		for i := range l.List {
-			r.streams.Go(func() { r.due(inner, l.List[i]) })
-		}
-	case l.Arrivals != nil:
-		r.streams.Go(func() { r.open(inner) })
-	default:
-		for user := range l.Users {
-			r.streams.Go(func() { r.user(inner, user) })
-		}
-	}
-	r.streams.Wait()
+	player := play.Player{Load: &cfg.Load, NowNs: r.nowNs, EndNs: cfg.DurationNs, Send: r.send}
+	player.Run(inner)
 	return r.result(ctx, context.Cause(inner))
 }
 
@@ -91,72 +72,21 @@ type run struct {
 	cfg       *Config
 	start     time.Time
 	progress  *Progress
-	streams   sync.WaitGroup
 	stop      context.CancelCauseFunc
 	collector collector
 }
 
 func (r *run) nowNs() int64 { return int64(time.Since(r.start)) }
 
-// backOff is how long a user waits after a failure, as in the simulator.
-const backOff = time.Second
-
-// user sends one request after the other. Users take turns in the numbering, so
-// that a user's requests do not depend on who ends first.
-func (r *run) user(ctx context.Context, user int) {
-	l := &r.cfg.Load
-	for turn := 0; ctx.Err() == nil; turn++ {
-		index := turn*l.Users + user
-		if l.Requests > 0 && index >= l.Requests {
-			return
-		}
-		q := l.Mix.Request(index, l.Seed)
-		q.ArrivalNs = r.nowNs()
-		if !r.one(ctx, &q) && !pause(ctx, backOff) {
-			return
-		}
+// send sends a request of the load; false if it failed. Users send theirs when
+// they can, all others are late if they are sent after they were due.
+func (r *run) send(ctx context.Context, _ int, q workload.Request) bool {
+	if nowNs := r.nowNs(); r.cfg.Load.Kind == workload.Closed {
+		q.ArrivalNs = nowNs
+	} else {
+		r.collector.late(nowNs - q.ArrivalNs)
 	}
-}
-
-// open sends requests when they are due.
-func (r *run) open(ctx context.Context) {
-	l := &r.cfg.Load
-	requests := workload.NewStream(l.Arrivals, l.Mix, l.Seed, l.Requests)
-	for {
-		q, ok := requests.Next()
-		if !ok || r.cfg.DurationNs > 0 && q.ArrivalNs > r.cfg.DurationNs || !r.await(ctx, q.ArrivalNs) {
-			return
-		}
-		r.streams.Go(func() { r.one(ctx, &q) })
-	}
-}
-
-func (r *run) due(ctx context.Context, q workload.Request) {
-	if r.await(ctx, q.ArrivalNs) {
-		r.one(ctx, &q)
-	}
-}
-
-// await returns when a time of the run has come; false if ctx ended first.
-func (r *run) await(ctx context.Context, atNs int64) bool {
-	ok := pause(ctx, time.Duration(atNs-r.nowNs()))
-	r.collector.late(r.nowNs() - atNs)
-	return ok
-}
-
-// pause waits; false if ctx ended first.
-func pause(ctx context.Context, wait time.Duration) bool {
-	if wait <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return r.one(ctx, &q)
 }
 
 // one sends a request and waits for its end; false if it failed.

@@ -52,7 +52,7 @@ func near(t *testing.T, what string, got, want metrics.Quantiles) {
 
 func TestFiguresOfAPacedServer(t *testing.T) {
 	const users, requests, tokens = 4, 12, 10
-	load := Load{Users: users, Requests: requests, Mix: mixOf(20, tokens), Seed: 1}
+	load := workload.Load{Kind: workload.Closed, Users: users, Limit: requests, Mix: mixOf(20, tokens), Seed: 1}
 	load.Mix.Classes[0].Limits = workload.Limits{TTFTMs: 100, TPOTMs: 10}
 	measure(t, paced(100*time.Millisecond, 10*time.Millisecond), Config{Load: load}, func(r *Result, err error) {
 		if err != nil {
@@ -79,7 +79,7 @@ func TestFiguresOfAPacedServer(t *testing.T) {
 }
 
 func TestLimitsAreMissed(t *testing.T) {
-	load := Load{Users: 1, Requests: 4, Mix: mixOf(5, 3), Seed: 1}
+	load := workload.Load{Kind: workload.Closed, Users: 1, Limit: 4, Mix: mixOf(5, 3), Seed: 1}
 	load.Mix.Classes[0].Limits = workload.Limits{TTFTMs: 99}
 	measure(t, paced(100*time.Millisecond, 10*time.Millisecond), Config{Load: load}, func(r *Result, err error) {
 		if r.GoodShare != 0 || r.Requests != 4 {
@@ -91,7 +91,7 @@ func TestLimitsAreMissed(t *testing.T) {
 // The window begins at the end of warm-up, and what it cuts is left out: tokens
 // one by one, requests whole.
 func TestWindow(t *testing.T) {
-	cfg := Config{Load: Load{Users: 1, Mix: mixOf(5, 10), Seed: 1}, WarmupNs: 145e6, DurationNs: 345e6}
+	cfg := Config{Load: workload.Load{Kind: workload.Closed, Users: 1, Mix: mixOf(5, 10), Seed: 1}, WarmupNs: 145e6, DurationNs: 345e6}
 	measure(t, paced(100*time.Millisecond, 10*time.Millisecond), cfg, func(r *Result, err error) {
 		// Tokens at 150…190 of the first, 290…340 of the second, cut at 345.
 		if err != nil || r.Tokens != 5+6 || r.Requests != 1 || r.EndNs != 345e6 || r.Sent != 2 || len(r.Failures) != 0 {
@@ -105,7 +105,7 @@ func TestWindow(t *testing.T) {
 // for each other.
 func TestOpenLoad(t *testing.T) {
 	arrivals := &workload.Arrivals{Process: workload.Poisson, RatePerS: 100}
-	load := Load{Arrivals: arrivals, Mix: mixOf(5, 2), Requests: 50, Seed: 3}
+	load := workload.Load{Kind: workload.Open, Arrivals: arrivals, Mix: mixOf(5, 2), Limit: 50, Seed: 3}
 	lastNs := int64(0)
 	for s := workload.NewStream(arrivals, load.Mix, 3, 50); ; {
 		q, ok := s.Next()
@@ -124,7 +124,7 @@ func TestOpenLoad(t *testing.T) {
 
 func TestListedLoad(t *testing.T) {
 	list := []workload.Request{{Seed: 1, Prompt: 5, Output: 3}, {Index: 1, Seed: 2, Prompt: 5, Output: 1, ArrivalNs: 5e6}}
-	measure(t, paced(10*time.Millisecond, time.Millisecond), Config{Load: Load{List: list}}, func(r *Result, err error) {
+	measure(t, paced(10*time.Millisecond, time.Millisecond), Config{Load: workload.Load{Kind: workload.Listed, List: list}}, func(r *Result, err error) {
 		if err != nil || r.Requests != 2 || r.Tokens != 4 || r.EndNs != 15e6 {
 			t.Errorf("%v: %d requests, %d tokens until %d", err, r.Requests, r.Tokens, r.EndNs)
 		}
@@ -138,7 +138,7 @@ func TestInterrupt(t *testing.T) {
 		defer cancel()
 		var p Progress
 		r, err := Run(ctx, &Config{Target: &Client{Server: inProcess(t, paced(100*time.Millisecond, 10*time.Millisecond))}, Models: 1, Patience: time.Minute,
-			Load: Load{Users: 2, Mix: mixOf(5, 10), Seed: 1}}, &p)
+			Load: workload.Load{Kind: workload.Closed, Users: 2, Mix: mixOf(5, 10), Seed: 1}}, &p)
 		if !errors.Is(err, context.DeadlineExceeded) || r.Requests != 4 || r.Tokens != 2*20 || r.EndNs != 400e6+1 || r.Aborted != 0 {
 			t.Errorf("%v: %d requests, %d tokens until %d", err, r.Requests, r.Tokens, r.EndNs)
 		}
@@ -200,7 +200,7 @@ func TestFailures(t *testing.T) {
 				}
 				paced(time.Millisecond, time.Millisecond)(w, r)
 			}
-			measure(t, handler, Config{Load: Load{Users: 1, Requests: 3, Mix: mixOf(4, 5), Seed: 1}, Patience: 5 * time.Second}, func(r *Result, err error) {
+			measure(t, handler, Config{Load: workload.Load{Kind: workload.Closed, Users: 1, Limit: 3, Mix: mixOf(4, 5), Seed: 1}, Patience: 5 * time.Second}, func(r *Result, err error) {
 				if err != nil || r.Requests != 2 || r.Aborted != 1 || len(r.Failures) != 1 {
 					t.Fatalf("%v: %d requests, %d aborted, %v", err, r.Requests, r.Aborted, r.Failures)
 				}
@@ -228,7 +228,7 @@ func TestRefusals(t *testing.T) {
 			w.WriteHeader(c.status)
 			fmt.Fprint(w, c.body)
 		}
-		measure(t, handler, Config{Load: Load{Users: 2, Requests: 30, Mix: mixOf(4, 5), Seed: 1}}, func(r *Result, err error) {
+		measure(t, handler, Config{Load: workload.Load{Kind: workload.Closed, Users: 2, Limit: 30, Mix: mixOf(4, 5), Seed: 1}}, func(r *Result, err error) {
 			want := []Failures{{fmt.Sprintf("http %d", c.status), patientFailures, c.want}}
 			if diff := cmp.Diff(want, r.Failures); err != nil || !r.Hopeless || diff != "" {
 				t.Errorf("%v, hopeless %t (-want +got)\n%s", err, r.Hopeless, diff)
@@ -242,7 +242,7 @@ func TestNobodyThere(t *testing.T) {
 		p := newPipes()
 		p.Close()
 		target := &Client{Server: Server{URL: "http://fake", Vocab: 100, HTTP: NewHTTPClient(1, p.dial)}}
-		r, err := Run(t.Context(), &Config{Target: target, Models: 1, Patience: time.Second, Load: Load{Users: 1, Requests: 40, Mix: mixOf(4, 5)}}, nil)
+		r, err := Run(t.Context(), &Config{Target: target, Models: 1, Patience: time.Second, Load: workload.Load{Kind: workload.Closed, Users: 1, Limit: 40, Mix: mixOf(4, 5)}}, nil)
 		if err != nil || !r.Hopeless || len(r.Failures) != 1 || r.Failures[0].Kind != KindConnect {
 			t.Errorf("%v: %+v", err, r.Failures)
 		}
@@ -259,7 +259,7 @@ func TestHopeIsKept(t *testing.T) {
 		}
 		http.Error(w, "no", 500)
 	}
-	measure(t, handler, Config{Load: Load{Users: 3, Requests: 40, Mix: mixOf(4, 5)}}, func(r *Result, err error) {
+	measure(t, handler, Config{Load: workload.Load{Kind: workload.Closed, Users: 3, Limit: 40, Mix: mixOf(4, 5)}}, func(r *Result, err error) {
 		if r.Hopeless || r.Ended != 40 || r.Failures[0].Count != 39 {
 			t.Errorf("%+v", r.Failures)
 		}
@@ -276,7 +276,7 @@ func TestSameRequests(t *testing.T) {
 			r.Body = copied(r.Body, &body)
 			h(w, r)
 			got <- body.String()
-		}, Config{Load: Load{Users: 3, Requests: 20, Mix: mix, Seed: 5}}, func(*Result, error) {})
+		}, Config{Load: workload.Load{Kind: workload.Closed, Users: 3, Limit: 20, Mix: mix, Seed: 5}}, func(*Result, error) {})
 		close(got)
 		for p := range got {
 			out = append(out, p)

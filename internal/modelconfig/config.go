@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 )
 
@@ -156,12 +157,30 @@ func jsonError(name string, text []byte, err error) error {
 		return fmt.Errorf("%s:%d: not JSON: %w", name, lineAt(text, syntax.Offset), err)
 	case errors.As(err, &wrong) && wrong.Field != "":
 		at := fmt.Sprintf("%s:%d", name, lineAt(text, wrong.Offset))
-		return &FieldError{File: at, Field: wrong.Field, Problem: fmt.Sprintf("is a JSON %s; want %s", wrong.Value, wrong.Type)}
+		return &FieldError{File: at, Field: wrong.Field, Problem: InWords(wrong)}
 	}
 	if wrong != nil {
 		return fmt.Errorf("%s: not a config.json: it holds a JSON %s and should hold an object", name, wrong.Value)
 	}
 	return fmt.Errorf("%s: not a config.json: %w", name, err)
+}
+
+// InWords says what stands where something else should, without Go's types.
+func InWords(wrong *json.UnmarshalTypeError) string {
+	want := "an object"
+	switch wrong.Type.Kind() {
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Int:
+		want = "a whole number"
+	case reflect.Float64:
+		want = "a number"
+	case reflect.String:
+		want = "a string"
+	case reflect.Slice:
+		want = "a list"
+	}
+	return fmt.Sprintf("is a JSON %s; want %s", wrong.Value, want)
 }
 
 func lineAt(text []byte, offset int64) int {
@@ -190,8 +209,10 @@ func (c *Config) fill(name string, f *file) error {
 	switch {
 	case family < 0:
 		return foreign("model_type", "is %q; known are %s", c.ModelType, strings.Join(known, ", "))
-	case f.Experts != nil || f.LocalExperts != nil:
+	case f.Experts != nil:
 		return foreign("num_experts", "is set: mixtures of experts are not understood")
+	case f.LocalExperts != nil:
+		return foreign("num_local_experts", "is set: mixtures of experts are not understood")
 	case len(f.Quantization) > 0 && string(f.Quantization) != "null":
 		return foreign("quantization_config", "is set: quantised weights are not understood")
 	}

@@ -49,7 +49,7 @@ func (c *Config) fillRope(f *file, wrong wrongField) error {
 		return nil
 	}
 	if r.Full != nil || r.Sliding != nil {
-		return wrong(object, "differs between kinds of layers, which is not understood")
+		return &FieldError{File: c.Name, Field: object, Problem: "differs between kinds of layers, which is not understood", Unsupported: true}
 	}
 	if r.Theta != nil {
 		if !(*r.Theta > 0) {

@@ -130,7 +130,8 @@ func newClock(a *Arrivals, seed uint64) clock {
 	return c
 }
 
-// next returns when the next request arrives; false after the last of a trace. The first gap counts from time 0.
+// next returns when the next request arrives; false after the last of a trace.
+// The first gap counts from time 0.
 func (c *clock) next() (atNs int64, ok bool) {
 	i := c.index
 	c.index++

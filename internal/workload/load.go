@@ -60,6 +60,10 @@ func (l *Load) Request(number int) Request {
 	return r
 }
 
+// BackOffNs is how long a user of a closed load waits after a refusal: the least
+// that an HTTP server can ask for by Retry-After, in whole seconds.
+const BackOffNs = 1_000_000_000
+
 // Endless is the output of a request that never ends: longer than any run, and
 // still far from overflow when a position is added.
 const Endless = math.MaxInt / 4

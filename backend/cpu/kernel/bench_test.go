@@ -133,7 +133,6 @@ func BenchmarkLevels(b *testing.B) {
 	for i := range x {
 		x[i], v[i] = float32(i%13)-6, float32(i%7)-3
 	}
-	v16 := asBF16(v)
 	for _, c := range []struct {
 		name string
 		call func()
@@ -141,13 +140,10 @@ func BenchmarkLevels(b *testing.B) {
 		{"MatMulF32", func() { MatMulF32(y, x, v, 1, k, n, 0, n) }},
 		{"Dots", func() { Dots(y, x, v, 1, k, n, n, k) }},
 		{"Dots, 4 heads", func() { Dots(y, x, v, 4, k, n/4, n, k) }},
-		{"DotsBF16", func() { DotsBF16(y, x, v16, 1, k, n, n, k) }},
 		{"WeightedSum", func() { WeightedSum(y, x, v, 1, k, n, n, k) }},
-		{"WeightedSumBF16", func() { WeightedSumBF16(y, x, v16, 1, k, n, n, k) }},
 		{"SiLUMul", func() { SiLUMul(y, x, v) }},
 		{"Softmax", func() { copy(y, x); Softmax(y) }},
 		{"RMSNorm", func() { RMSNorm(y, x, v, 1e-6) }},
-		{"AddScaled", func() { AddScaled(y, 1e-9, x) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			best := Level()

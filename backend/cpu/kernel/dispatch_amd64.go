@@ -35,20 +35,11 @@ func productRows[W stored](y []float32, yStride int, x []float32, xStride int, w
 }
 
 // weightedSumRow adds n scaled rows of v, which are as long as y, to y.
-func weightedSumRow[W stored](y, a []float32, v []W, vStride, n int) {
-	switch v := any(&v[0]).(type) {
-	case *float32:
-		if level == avx512 {
-			weightedSumF32AVX512(&y[0], &a[0], v, vStride, n, len(y))
-		} else {
-			weightedSumF32AVX2(&y[0], &a[0], v, vStride, n, len(y))
-		}
-	case *uint16:
-		if level == avx512 {
-			weightedSumBF16AVX512(&y[0], &a[0], v, vStride, n, len(y))
-		} else {
-			weightedSumBF16AVX2(&y[0], &a[0], v, vStride, n, len(y))
-		}
+func weightedSumRow(y, a, v []float32, vStride, n int) {
+	if level == avx512 {
+		weightedSumAVX512(&y[0], &a[0], &v[0], vStride, n, len(y))
+	} else {
+		weightedSumAVX2(&y[0], &a[0], &v[0], vStride, n, len(y))
 	}
 }
 

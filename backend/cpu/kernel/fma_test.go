@@ -76,7 +76,7 @@ func TestProcessorAgrees(t *testing.T) {
 	for range 50000 {
 		nastySums(r, func(x, y, z float32) {
 			got, want := []float32{z}, []float32{fmaEmulated(x, y, z)}
-			AddScaled(got, x, []float32{y})
+			addScaled(got, x, []float32{y})
 			if diff := sameBits(got, want); diff != "" {
 				t.Fatalf("%x·%x+%x: %s", x, y, z, diff)
 			}

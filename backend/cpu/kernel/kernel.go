@@ -57,12 +57,6 @@ func Dots(y, x, w []float32, rows, k, n, yStride, wStride int) {
 	product(y, x, w, formatF32, shape{rows, k, yStride, k, wStride}, 0, n)
 }
 
-// DotsBF16 is Dots for keys in bfloat16.
-func DotsBF16(y, x []float32, w []uint16, rows, k, n, yStride, wStride int) {
-	checkStrided(len(y), len(x), len(w), rows, k, n, yStride, wStride)
-	product(y, x, w, formatBF16, shape{rows, k, yStride, k, wStride}, 0, n)
-}
-
 // checkStrided checks rows of n scores at yStride, rows of k values without
 // gaps, and n rows of k values at wStride.
 func checkStrided(scores, values, w, rows, k, n, yStride, wStride int) {
@@ -89,38 +83,18 @@ func Dot(x, y []float32) float32 {
 	return out[0]
 }
 
-// AddScaled adds a·x[i] to each y[i], by one fused multiply-add. x and y are
-// equally long.
-func AddScaled(y []float32, a float32, x []float32) {
-	if len(x) != len(y) {
-		panic(fmt.Sprintf("kernel: %d numbers added to %d", len(x), len(y)))
-	}
-	scale := [1]float32{a}
-	WeightedSum(y, scale[:], x, 1, len(x), 1, 1, len(x))
-}
-
 // WeightedSum adds Σ_j a[r*aStride+j]·v[j*vStride+i] to y[r*k+i] for r < rows and
 // i < k: the values of n positions, weighted by a group of query heads. The n
 // terms are added one after the other by fused multiply-adds, so that cutting
 // the positions into several calls changes nothing.
 func WeightedSum(y, a, v []float32, rows, k, n, aStride, vStride int) {
 	checkStrided(len(a), len(y), len(v), rows, k, n, aStride, vStride)
-	weightedSum(y, a, v, formatF32, shape{rows, k, aStride, k, vStride}, n)
-}
-
-// WeightedSumBF16 is WeightedSum for values in bfloat16.
-func WeightedSumBF16(y, a []float32, v []uint16, rows, k, n, aStride, vStride int) {
-	checkStrided(len(a), len(y), len(v), rows, k, n, aStride, vStride)
-	weightedSum(y, a, v, formatBF16, shape{rows, k, aStride, k, vStride}, n)
-}
-
-func weightedSum[W stored](y, a []float32, v []W, f format, s shape, n int) {
-	if s.rows == 0 || s.k == 0 || n == 0 || level == plainGo {
-		weightedSumGo(y, a, v, f, s, n)
+	if rows == 0 || k == 0 || n == 0 || level == plainGo {
+		weightedSumGo(y, a, v, rows, k, n, aStride, vStride)
 		return
 	}
-	for r := range s.rows {
-		weightedSumRow(y[r*s.k:][:s.k], a[r*s.yStride:], v, s.wStride, n)
+	for r := range rows {
+		weightedSumRow(y[r*k:][:k], a[r*aStride:], v, vStride, n)
 	}
 }
 

@@ -21,16 +21,7 @@ func productF16AVX512(y *float32, yStride int, x *float32, xStride int, w *uint1
 func productF16AVX2(y *float32, yStride int, x *float32, xStride int, w *uint16, wStride int, rows int, blocks int, n int, xEnd *float32, wEnd *uint16)
 
 //go:noescape
-func weightedSumF32AVX512(y *float32, a *float32, v *float32, vStride int, n int, k int)
-
-//go:noescape
-func weightedSumF32AVX2(y *float32, a *float32, v *float32, vStride int, n int, k int)
-
-//go:noescape
-func weightedSumBF16AVX512(y *float32, a *float32, v *uint16, vStride int, n int, k int)
-
-//go:noescape
-func weightedSumBF16AVX2(y *float32, a *float32, v *uint16, vStride int, n int, k int)
+func weightedSumAVX512(y *float32, a *float32, v *float32, vStride int, n int, k int)
 
 //go:noescape
 func expSumAVX512(x *float32, shift float32, blocks int, sum *float32)
@@ -49,6 +40,9 @@ func scaleAVX512(y *float32, x *float32, a float32, blocks int)
 
 //go:noescape
 func scaleMulAVX512(y *float32, x *float32, a float32, w *float32, blocks int)
+
+//go:noescape
+func weightedSumAVX2(y *float32, a *float32, v *float32, vStride int, n int, k int)
 
 //go:noescape
 func expSumAVX2(x *float32, shift float32, blocks int, sum *float32)

@@ -10912,9 +10912,9 @@ done4x1:
 	VZEROUPPER
 	RET
 
-// func weightedSumF32AVX512(y *float32, a *float32, v *float32, vStride int, n int, k int)
+// func weightedSumAVX512(y *float32, a *float32, v *float32, vStride int, n int, k int)
 // Requires: AVX, AVX512F, FMA3
-TEXT ·weightedSumF32AVX512(SB), $0-48
+TEXT ·weightedSumAVX512(SB), $0-48
 	MOVQ y+0(FP), AX
 	MOVQ a+8(FP), CX
 	MOVQ v+16(FP), DX
@@ -11016,361 +11016,6 @@ row1:
 	VMOVSS      X8, (AX)
 	ADDQ        $0x00000004, AX
 	ADDQ        $0x00000004, DX
-	SUBQ        $0x00000001, DI
-	JMP         piece1
-
-done1:
-	VZEROUPPER
-	RET
-
-// func weightedSumF32AVX2(y *float32, a *float32, v *float32, vStride int, n int, k int)
-// Requires: AVX, FMA3
-TEXT ·weightedSumF32AVX2(SB), $0-48
-	MOVQ y+0(FP), AX
-	MOVQ a+8(FP), CX
-	MOVQ v+16(FP), DX
-	MOVQ vStride+24(FP), BX
-	MOVQ n+32(FP), SI
-	MOVQ k+40(FP), DI
-	SHLQ $0x02, BX
-
-piece64:
-	CMPQ    DI, $0x00000040
-	JL      done64
-	VMOVUPS (AX), Y4
-	VMOVUPS 32(AX), Y5
-	VMOVUPS 64(AX), Y6
-	VMOVUPS 96(AX), Y7
-	VMOVUPS 128(AX), Y8
-	VMOVUPS 160(AX), Y9
-	VMOVUPS 192(AX), Y10
-	VMOVUPS 224(AX), Y11
-	MOVQ    CX, R8
-	MOVQ    DX, R9
-	MOVQ    SI, R10
-
-row64:
-	VBROADCASTSS (R8), Y0
-	VMOVUPS      (R9), Y1
-	VFMADD231PS  Y1, Y0, Y4
-	VMOVUPS      32(R9), Y1
-	VFMADD231PS  Y1, Y0, Y5
-	VMOVUPS      64(R9), Y1
-	VFMADD231PS  Y1, Y0, Y6
-	VMOVUPS      96(R9), Y1
-	VFMADD231PS  Y1, Y0, Y7
-	VMOVUPS      128(R9), Y1
-	VFMADD231PS  Y1, Y0, Y8
-	VMOVUPS      160(R9), Y1
-	VFMADD231PS  Y1, Y0, Y9
-	VMOVUPS      192(R9), Y1
-	VFMADD231PS  Y1, Y0, Y10
-	VMOVUPS      224(R9), Y1
-	VFMADD231PS  Y1, Y0, Y11
-	ADDQ         $0x04, R8
-	ADDQ         BX, R9
-	DECQ         R10
-	JNZ          row64
-	VMOVUPS      Y4, (AX)
-	VMOVUPS      Y5, 32(AX)
-	VMOVUPS      Y6, 64(AX)
-	VMOVUPS      Y7, 96(AX)
-	VMOVUPS      Y8, 128(AX)
-	VMOVUPS      Y9, 160(AX)
-	VMOVUPS      Y10, 192(AX)
-	VMOVUPS      Y11, 224(AX)
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000100, DX
-	SUBQ         $0x00000040, DI
-	JMP          piece64
-
-done64:
-piece8:
-	CMPQ    DI, $0x00000008
-	JL      done8
-	VMOVUPS (AX), Y4
-	MOVQ    CX, R8
-	MOVQ    DX, R9
-	MOVQ    SI, R10
-
-row8:
-	VBROADCASTSS (R8), Y0
-	VMOVUPS      (R9), Y1
-	VFMADD231PS  Y1, Y0, Y4
-	ADDQ         $0x04, R8
-	ADDQ         BX, R9
-	DECQ         R10
-	JNZ          row8
-	VMOVUPS      Y4, (AX)
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000020, DX
-	SUBQ         $0x00000008, DI
-	JMP          piece8
-
-done8:
-piece1:
-	CMPQ   DI, $0x00000001
-	JL     done1
-	VMOVSS (AX), X4
-	MOVQ   CX, R8
-	MOVQ   DX, R9
-	MOVQ   SI, R10
-
-row1:
-	VMOVSS      (R8), X0
-	VMOVSS      (R9), X1
-	VFMADD231SS X1, X0, X4
-	ADDQ        $0x04, R8
-	ADDQ        BX, R9
-	DECQ        R10
-	JNZ         row1
-	VMOVSS      X4, (AX)
-	ADDQ        $0x00000004, AX
-	ADDQ        $0x00000004, DX
-	SUBQ        $0x00000001, DI
-	JMP         piece1
-
-done1:
-	VZEROUPPER
-	RET
-
-// func weightedSumBF16AVX512(y *float32, a *float32, v *uint16, vStride int, n int, k int)
-// Requires: AVX, AVX512F, FMA3
-TEXT ·weightedSumBF16AVX512(SB), $0-48
-	MOVQ y+0(FP), AX
-	MOVQ a+8(FP), CX
-	MOVQ v+16(FP), DX
-	MOVQ vStride+24(FP), BX
-	MOVQ n+32(FP), SI
-	MOVQ k+40(FP), DI
-	SHLQ $0x01, BX
-
-piece128:
-	CMPQ    DI, $0x00000080
-	JL      done128
-	VMOVUPS (AX), Z8
-	VMOVUPS 64(AX), Z9
-	VMOVUPS 128(AX), Z10
-	VMOVUPS 192(AX), Z11
-	VMOVUPS 256(AX), Z12
-	VMOVUPS 320(AX), Z13
-	VMOVUPS 384(AX), Z14
-	VMOVUPS 448(AX), Z15
-	MOVQ    CX, R8
-	MOVQ    DX, R9
-	MOVQ    SI, R10
-
-row128:
-	VBROADCASTSS (R8), Z0
-	VPMOVZXWD    (R9), Z1
-	VPSLLD       $0x10, Z1, Z1
-	VFMADD231PS  Z1, Z0, Z8
-	VPMOVZXWD    32(R9), Z1
-	VPSLLD       $0x10, Z1, Z1
-	VFMADD231PS  Z1, Z0, Z9
-	VPMOVZXWD    64(R9), Z1
-	VPSLLD       $0x10, Z1, Z1
-	VFMADD231PS  Z1, Z0, Z10
-	VPMOVZXWD    96(R9), Z1
-	VPSLLD       $0x10, Z1, Z1
-	VFMADD231PS  Z1, Z0, Z11
-	VPMOVZXWD    128(R9), Z1
-	VPSLLD       $0x10, Z1, Z1
-	VFMADD231PS  Z1, Z0, Z12
-	VPMOVZXWD    160(R9), Z1
-	VPSLLD       $0x10, Z1, Z1
-	VFMADD231PS  Z1, Z0, Z13
-	VPMOVZXWD    192(R9), Z1
-	VPSLLD       $0x10, Z1, Z1
-	VFMADD231PS  Z1, Z0, Z14
-	VPMOVZXWD    224(R9), Z1
-	VPSLLD       $0x10, Z1, Z1
-	VFMADD231PS  Z1, Z0, Z15
-	ADDQ         $0x04, R8
-	ADDQ         BX, R9
-	DECQ         R10
-	JNZ          row128
-	VMOVUPS      Z8, (AX)
-	VMOVUPS      Z9, 64(AX)
-	VMOVUPS      Z10, 128(AX)
-	VMOVUPS      Z11, 192(AX)
-	VMOVUPS      Z12, 256(AX)
-	VMOVUPS      Z13, 320(AX)
-	VMOVUPS      Z14, 384(AX)
-	VMOVUPS      Z15, 448(AX)
-	ADDQ         $0x00000200, AX
-	ADDQ         $0x00000100, DX
-	SUBQ         $0x00000080, DI
-	JMP          piece128
-
-done128:
-piece16:
-	CMPQ    DI, $0x00000010
-	JL      done16
-	VMOVUPS (AX), Z8
-	MOVQ    CX, R8
-	MOVQ    DX, R9
-	MOVQ    SI, R10
-
-row16:
-	VBROADCASTSS (R8), Z0
-	VPMOVZXWD    (R9), Z1
-	VPSLLD       $0x10, Z1, Z1
-	VFMADD231PS  Z1, Z0, Z8
-	ADDQ         $0x04, R8
-	ADDQ         BX, R9
-	DECQ         R10
-	JNZ          row16
-	VMOVUPS      Z8, (AX)
-	ADDQ         $0x00000040, AX
-	ADDQ         $0x00000020, DX
-	SUBQ         $0x00000010, DI
-	JMP          piece16
-
-done16:
-piece1:
-	CMPQ   DI, $0x00000001
-	JL     done1
-	VMOVSS (AX), X8
-	MOVQ   CX, R8
-	MOVQ   DX, R9
-	MOVQ   SI, R10
-
-row1:
-	VMOVSS      (R8), X0
-	MOVWLZX     (R9), R11
-	SHLL        $0x10, R11
-	VMOVD       R11, X1
-	VFMADD231SS X1, X0, X8
-	ADDQ        $0x04, R8
-	ADDQ        BX, R9
-	DECQ        R10
-	JNZ         row1
-	VMOVSS      X8, (AX)
-	ADDQ        $0x00000004, AX
-	ADDQ        $0x00000002, DX
-	SUBQ        $0x00000001, DI
-	JMP         piece1
-
-done1:
-	VZEROUPPER
-	RET
-
-// func weightedSumBF16AVX2(y *float32, a *float32, v *uint16, vStride int, n int, k int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·weightedSumBF16AVX2(SB), $0-48
-	MOVQ y+0(FP), AX
-	MOVQ a+8(FP), CX
-	MOVQ v+16(FP), DX
-	MOVQ vStride+24(FP), BX
-	MOVQ n+32(FP), SI
-	MOVQ k+40(FP), DI
-	SHLQ $0x01, BX
-
-piece64:
-	CMPQ    DI, $0x00000040
-	JL      done64
-	VMOVUPS (AX), Y4
-	VMOVUPS 32(AX), Y5
-	VMOVUPS 64(AX), Y6
-	VMOVUPS 96(AX), Y7
-	VMOVUPS 128(AX), Y8
-	VMOVUPS 160(AX), Y9
-	VMOVUPS 192(AX), Y10
-	VMOVUPS 224(AX), Y11
-	MOVQ    CX, R8
-	MOVQ    DX, R9
-	MOVQ    SI, R10
-
-row64:
-	VBROADCASTSS (R8), Y0
-	VPMOVZXWD    (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VFMADD231PS  Y1, Y0, Y4
-	VPMOVZXWD    16(R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VFMADD231PS  Y1, Y0, Y5
-	VPMOVZXWD    32(R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VFMADD231PS  Y1, Y0, Y6
-	VPMOVZXWD    48(R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VFMADD231PS  Y1, Y0, Y7
-	VPMOVZXWD    64(R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VFMADD231PS  Y1, Y0, Y8
-	VPMOVZXWD    80(R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VFMADD231PS  Y1, Y0, Y9
-	VPMOVZXWD    96(R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VFMADD231PS  Y1, Y0, Y10
-	VPMOVZXWD    112(R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VFMADD231PS  Y1, Y0, Y11
-	ADDQ         $0x04, R8
-	ADDQ         BX, R9
-	DECQ         R10
-	JNZ          row64
-	VMOVUPS      Y4, (AX)
-	VMOVUPS      Y5, 32(AX)
-	VMOVUPS      Y6, 64(AX)
-	VMOVUPS      Y7, 96(AX)
-	VMOVUPS      Y8, 128(AX)
-	VMOVUPS      Y9, 160(AX)
-	VMOVUPS      Y10, 192(AX)
-	VMOVUPS      Y11, 224(AX)
-	ADDQ         $0x00000100, AX
-	ADDQ         $0x00000080, DX
-	SUBQ         $0x00000040, DI
-	JMP          piece64
-
-done64:
-piece8:
-	CMPQ    DI, $0x00000008
-	JL      done8
-	VMOVUPS (AX), Y4
-	MOVQ    CX, R8
-	MOVQ    DX, R9
-	MOVQ    SI, R10
-
-row8:
-	VBROADCASTSS (R8), Y0
-	VPMOVZXWD    (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VFMADD231PS  Y1, Y0, Y4
-	ADDQ         $0x04, R8
-	ADDQ         BX, R9
-	DECQ         R10
-	JNZ          row8
-	VMOVUPS      Y4, (AX)
-	ADDQ         $0x00000020, AX
-	ADDQ         $0x00000010, DX
-	SUBQ         $0x00000008, DI
-	JMP          piece8
-
-done8:
-piece1:
-	CMPQ   DI, $0x00000001
-	JL     done1
-	VMOVSS (AX), X4
-	MOVQ   CX, R8
-	MOVQ   DX, R9
-	MOVQ   SI, R10
-
-row1:
-	VMOVSS      (R8), X0
-	MOVWLZX     (R9), R11
-	SHLL        $0x10, R11
-	VMOVD       R11, X1
-	VFMADD231SS X1, X0, X4
-	ADDQ        $0x04, R8
-	ADDQ        BX, R9
-	DECQ        R10
-	JNZ         row1
-	VMOVSS      X4, (AX)
-	ADDQ        $0x00000004, AX
-	ADDQ        $0x00000002, DX
 	SUBQ        $0x00000001, DI
 	JMP         piece1
 
@@ -11627,6 +11272,117 @@ block:
 	ADDQ    $0x00000080, BX
 	DECQ    DX
 	JNZ     block
+	VZEROUPPER
+	RET
+
+// func weightedSumAVX2(y *float32, a *float32, v *float32, vStride int, n int, k int)
+// Requires: AVX, FMA3
+TEXT ·weightedSumAVX2(SB), $0-48
+	MOVQ y+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ v+16(FP), DX
+	MOVQ vStride+24(FP), BX
+	MOVQ n+32(FP), SI
+	MOVQ k+40(FP), DI
+	SHLQ $0x02, BX
+
+piece64:
+	CMPQ    DI, $0x00000040
+	JL      done64
+	VMOVUPS (AX), Y4
+	VMOVUPS 32(AX), Y5
+	VMOVUPS 64(AX), Y6
+	VMOVUPS 96(AX), Y7
+	VMOVUPS 128(AX), Y8
+	VMOVUPS 160(AX), Y9
+	VMOVUPS 192(AX), Y10
+	VMOVUPS 224(AX), Y11
+	MOVQ    CX, R8
+	MOVQ    DX, R9
+	MOVQ    SI, R10
+
+row64:
+	VBROADCASTSS (R8), Y0
+	VMOVUPS      (R9), Y1
+	VFMADD231PS  Y1, Y0, Y4
+	VMOVUPS      32(R9), Y1
+	VFMADD231PS  Y1, Y0, Y5
+	VMOVUPS      64(R9), Y1
+	VFMADD231PS  Y1, Y0, Y6
+	VMOVUPS      96(R9), Y1
+	VFMADD231PS  Y1, Y0, Y7
+	VMOVUPS      128(R9), Y1
+	VFMADD231PS  Y1, Y0, Y8
+	VMOVUPS      160(R9), Y1
+	VFMADD231PS  Y1, Y0, Y9
+	VMOVUPS      192(R9), Y1
+	VFMADD231PS  Y1, Y0, Y10
+	VMOVUPS      224(R9), Y1
+	VFMADD231PS  Y1, Y0, Y11
+	ADDQ         $0x04, R8
+	ADDQ         BX, R9
+	DECQ         R10
+	JNZ          row64
+	VMOVUPS      Y4, (AX)
+	VMOVUPS      Y5, 32(AX)
+	VMOVUPS      Y6, 64(AX)
+	VMOVUPS      Y7, 96(AX)
+	VMOVUPS      Y8, 128(AX)
+	VMOVUPS      Y9, 160(AX)
+	VMOVUPS      Y10, 192(AX)
+	VMOVUPS      Y11, 224(AX)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000100, DX
+	SUBQ         $0x00000040, DI
+	JMP          piece64
+
+done64:
+piece8:
+	CMPQ    DI, $0x00000008
+	JL      done8
+	VMOVUPS (AX), Y4
+	MOVQ    CX, R8
+	MOVQ    DX, R9
+	MOVQ    SI, R10
+
+row8:
+	VBROADCASTSS (R8), Y0
+	VMOVUPS      (R9), Y1
+	VFMADD231PS  Y1, Y0, Y4
+	ADDQ         $0x04, R8
+	ADDQ         BX, R9
+	DECQ         R10
+	JNZ          row8
+	VMOVUPS      Y4, (AX)
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, DX
+	SUBQ         $0x00000008, DI
+	JMP          piece8
+
+done8:
+piece1:
+	CMPQ   DI, $0x00000001
+	JL     done1
+	VMOVSS (AX), X4
+	MOVQ   CX, R8
+	MOVQ   DX, R9
+	MOVQ   SI, R10
+
+row1:
+	VMOVSS      (R8), X0
+	VMOVSS      (R9), X1
+	VFMADD231SS X1, X0, X4
+	ADDQ        $0x04, R8
+	ADDQ        BX, R9
+	DECQ        R10
+	JNZ         row1
+	VMOVSS      X4, (AX)
+	ADDQ        $0x00000004, AX
+	ADDQ        $0x00000004, DX
+	SUBQ        $0x00000001, DI
+	JMP         piece1
+
+done1:
 	VZEROUPPER
 	RET
 

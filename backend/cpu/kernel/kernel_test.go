@@ -192,21 +192,18 @@ func TestDotsAndWeightedSum(t *testing.T) {
 		for _, k := range []int{1, 15, 16, 64, 80, 128, 300} {
 			rows, n, stride, scoreStride := 5, 11, k+3, 17
 			q, v32 := fill(r, rows*k, d.draw), fill(r, n*stride, d.draw)
-			v16, a := stored16(r, n*stride, d.draw), fill(r, rows*scoreStride, d.draw)
-			attend := func(level string) [4][]float32 {
+			a := fill(r, rows*scoreStride, d.draw)
+			attend := func(level string) [2][]float32 {
 				mustSet(t, level)
-				y := [4][]float32{make([]float32, rows*scoreStride), make([]float32, rows*scoreStride), make([]float32, rows*k), make([]float32, rows*k)}
+				y := [2][]float32{make([]float32, rows*scoreStride), make([]float32, rows*k)}
 				Dots(y[0], q, v32, rows, k, n, scoreStride, stride)
-				DotsBF16(y[1], q, v16, rows, k, n, scoreStride, stride)
-				copy(y[2], q)
-				copy(y[3], q)
+				copy(y[1], q)
 				for cut := 0; cut < n; cut += 4 { // the cut changes nothing
 					m := min(4, n-cut)
 					if level == "go" {
 						cut, m = 0, n
 					}
-					WeightedSum(y[2], a[cut:], v32[cut*stride:], rows, k, m, scoreStride, stride)
-					WeightedSumBF16(y[3], a[cut:], v16[cut*stride:], rows, k, m, scoreStride, stride)
+					WeightedSum(y[1], a[cut:], v32[cut*stride:], rows, k, m, scoreStride, stride)
 					if level == "go" {
 						break
 					}
@@ -226,10 +223,15 @@ func TestDotsAndWeightedSum(t *testing.T) {
 	}
 }
 
-func TestAddScaledIsFused(t *testing.T) {
+// addScaled adds a·x[i] to each y[i], by one fused multiply-add.
+func addScaled(y []float32, a float32, x []float32) {
+	WeightedSum(y, []float32{a}, x, 1, len(x), 1, 1, len(x))
+}
+
+func TestWeightedSumIsFused(t *testing.T) {
 	// 1+2^-23 squared is 1+2^-22+2^-46: only a fused operation keeps the end.
 	y := []float32{-1 - 0x1p-22}
-	AddScaled(y, 1+0x1p-23, []float32{1 + 0x1p-23})
+	addScaled(y, 1+0x1p-23, []float32{1 + 0x1p-23})
 	if y[0] != 0x1p-46 {
 		t.Errorf("got %g, want 2^-46", y[0])
 	}
@@ -244,7 +246,6 @@ func TestRefusals(t *testing.T) {
 		"hi beyond n": func() { MatMulF32(f(6), f(6), f(9), 2, 3, 3, 0, 4) },
 		"lo above hi": func() { MatMulF32(f(6), f(6), f(9), 2, 3, 3, 2, 1) },
 		"dot":         func() { Dot(f(2), f(3)) },
-		"add":         func() { AddScaled(f(2), 1, f(3)) },
 		"stride":      func() { Dots(f(4), f(3), f(20), 1, 3, 4, 4, 2) },
 		"short keys":  func() { Dots(f(4), f(3), f(14), 1, 3, 4, 4, 4) },
 		"short a":     func() { WeightedSum(f(6), f(5), f(9), 2, 3, 3, 3, 3) },

@@ -10,7 +10,7 @@ func productRows[W stored](y []float32, yStride int, x []float32, xStride int, w
 	panic("kernel: no assembly for this processor")
 }
 
-func weightedSumRow[W stored](y, a []float32, v []W, vStride, n int) {
+func weightedSumRow(y, a, v []float32, vStride, n int) {
 	panic("kernel: no assembly for this processor")
 }
 

@@ -88,12 +88,11 @@ func addLanes(sum *[lanes]float32) float32 {
 }
 
 // weightedSumGo is WeightedSum in plain Go.
-func weightedSumGo[W stored](y, a []float32, v []W, f format, s shape, n int) {
-	row := make([]float32, s.k)
+func weightedSumGo(y, a, v []float32, rows, k, n, aStride, vStride int) {
 	for j := range n {
-		widen(row, v[j*s.wStride:][:s.k], f)
-		for r := range s.rows {
-			scale, out := a[r*s.yStride+j], y[r*s.k:][:s.k]
+		row := v[j*vStride:][:k]
+		for r := range rows {
+			scale, out := a[r*aStride+j], y[r*k:][:k]
 			for i, value := range row {
 				out[i] = fma(scale, value, out[i])
 			}

@@ -71,7 +71,7 @@ func (c *cell) equals(t *testing.T, alone *cell, writer int) {
 
 // answers serves all requests at once.
 func (c *cell) answers(t *testing.T) []*outcome {
-	s, err := c.start(t)
+	s, err := c.start(t, new(figures))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,11 +48,16 @@ type cell struct {
 	reread      bool
 	firstToy    int                                 // model 0; the others follow
 	faulty      func(backend.Engine) backend.Engine // nil: engines are left as they are
+	trouble     *trouble                            // nil: nothing goes wrong
 }
 
 func (c *cell) String() string {
-	return fmt.Sprintf("cell %d: %v, %v, B %d, %d users, warm %t, KV %d in blocks of %d, TCP %t, chunks of %d, passes of %d rows, %d threads, reread %t, text %d",
+	text := fmt.Sprintf("cell %d: %v, %v, B %d, %d users, warm %t, KV %d in blocks of %d, TCP %t, chunks of %d, passes of %d rows, %d threads, reread %t, text %d",
 		c.number, &c.source, c.rule, c.b, c.users, c.warm, c.kv, c.blockTokens, c.tcp, c.chunk, c.maxRows, c.threads, c.reread, c.text)
+	if c.trouble != nil {
+		text += ": " + c.trouble.String()
+	}
+	return text
 }
 
 var rules = []scheduler.Rule{scheduler.Eager{}, scheduler.Delayed{}, scheduler.Delayed{MaxDelayNs: 1e6}, scheduler.Alternate{}, scheduler.Lockstep{}}
@@ -96,13 +101,17 @@ func (c cell) drawn() cell {
 // requests of the cell: of each kind of sampling the same number.
 func (c *cell) requests() int { return max(8, c.users) }
 
-// request draws the i-th request of a text. Prompts share beginnings.
+// request draws the i-th request of a text. Prompts share beginnings, some but for
+// one token.
 func (c *cell) request(i int) *subserver.Request {
 	rng := rand.New(rand.NewPCG(c.text, uint64(i)))
 	r := &subserver.Request{ID: scheduler.RequestID(i + 1), Seed: rng.Uint64(), MaxTokens: 4 + rng.IntN(outputMax-3), Logprobs: -1}
 	shared, own := rng.IntN(promptMax-7), 1+rng.IntN(8)
 	for j := range shared {
 		r.Prompt = append(r.Prompt, algorithms.Token(algorithms.Bits(c.text, j, 1)%vocab))
+	}
+	if shared > 0 && i%4 == 3 {
+		r.Prompt[i/4%shared] ^= 1 // differs from the others here alone
 	}
 	for range own {
 		r.Prompt = append(r.Prompt, algorithms.Token(rng.IntN(vocab)))
@@ -192,8 +201,9 @@ func (c *cell) again(t testing.TB, i int) *subserver.Request {
 	return r
 }
 
-// config of the whole system; a process keeps the engines that are its own.
-func (c *cell) config(t testing.TB) subserver.Config {
+// config of the whole system; a process keeps the engines that are its own. The
+// engines belong to an ordeal, if there is one.
+func (c *cell) config(t testing.TB, mine *ordeal) subserver.Config {
 	cfg := subserver.Config{Algorithm: c.source.algorithm(t), Params: c.source.params, Rule: c.rule, QueueLimit: 1000,
 		NoReuse: !c.warm, Reread: c.reread, NewDetokenizer: newDetokenizer}
 	row := []int{}
@@ -202,6 +212,9 @@ func (c *cell) config(t testing.TB) subserver.Config {
 		e := open(c.firstToy+m, cpu.Options{Threads: c.threads, Blocks: blocks, BlockTokens: c.blockTokens, MaxRows: c.maxRows})
 		if c.faulty != nil {
 			e = c.faulty(e)
+		}
+		if mine != nil {
+			e = &shaken{Engine: e, ordeal: mine, model: m}
 		}
 		cfg.Models = append(cfg.Models, subserver.Model{Name: e.Info().Model, Engine: e, MaxRunning: maxRunning,
 			ChunkTokens: c.chunk, KVTokens: blocks * c.blockTokens, BlockTokens: c.blockTokens})

@@ -19,7 +19,12 @@ type outcome struct {
 	text    string
 	stop    string
 	reason  scheduler.Reason
+	steps   []stepAt // of the oracle alone
 }
+
+// stepAt is a step of the plain loop: the model that ran with so many output
+// tokens written.
+type stepAt struct{ written, model int }
 
 // topK is what the runtime asks its engines for.
 const topK = 20
@@ -37,6 +42,7 @@ func oracle(alg algorithms.Algorithm, engines []backend.Engine, r *subserver.Req
 	results := make([]backend.Result, 1)
 	for len(o.tokens) < r.MaxTokens && o.reason == scheduler.ReasonLength {
 		m := v.Model
+		o.steps = append(o.steps, stepAt{len(o.tokens), m})
 		step := backend.Step{Needs: alg.Needs(m), TopK: topK, Sequences: []backend.Sequence{{Tokens: ids[seen[m]:], Start: seen[m], Blocks: []int32{0},
 			Samples: true, Seed: r.Seed, Sampling: &s, Prompt: len(r.Prompt), History: ids, Logprobs: r.Logprobs}}}
 		if err := engines[m].Forward(&step, results); err != nil {

@@ -25,6 +25,22 @@ const patience = 2 * time.Minute
 // figures show that runs reach what the law speaks of.
 type figures struct {
 	requests, tokens, routed, steps, batched, cached, retracted, stopped, replayed atomic.Int64
+
+	troubles tally
+}
+
+// answer counts what came of a request.
+func (f *figures) answer(r *subserver.Request, got *outcome) {
+	f.requests.Add(1)
+	f.tokens.Add(int64(len(got.tokens)))
+	for _, w := range got.writers {
+		if w != r.Home {
+			f.routed.Add(1)
+		}
+	}
+	if got.reason == scheduler.ReasonStop {
+		f.stopped.Add(1)
+	}
 }
 
 // counter is an Observer that counts.
@@ -47,14 +63,21 @@ type served struct {
 	processes []*subserver.System
 	logs      []*bytes.Buffer
 	counter   counter
+	ordeal    *ordeal     // nil: nothing goes wrong
 	close     []io.Closer // engines
 }
 
 // start starts the cell's system.
-func (c *cell) start(t testing.TB) (*served, error) {
+func (c *cell) start(t testing.TB, f *figures) (*served, error) {
 	s := new(served)
-	cfg := c.config(t)
+	if c.trouble != nil {
+		s.ordeal = newOrdeal(c, f)
+	}
+	cfg := c.config(t, s.ordeal)
 	cfg.Observer = &s.counter
+	if s.ordeal != nil {
+		cfg.Observer = onlooker{&s.counter, s.ordeal}
+	}
 	models := len(cfg.Models)
 	for m := range cfg.Models {
 		s.close = append(s.close, cfg.Models[m].Engine)
@@ -79,7 +102,7 @@ func (c *cell) start(t testing.TB) (*served, error) {
 		s.logs = append(s.logs, new(bytes.Buffer))
 		own.Log = s.logs[p]
 		if c.tcp {
-			errs[p] = c.apart(&own, listeners, p)
+			errs[p] = c.apart(&own, listeners, p, s.ordeal)
 		}
 		starting.Go(func() {
 			if errs[p] == nil {
@@ -95,7 +118,7 @@ func (c *cell) start(t testing.TB) (*served, error) {
 }
 
 // apart makes a config that of the process that has one model.
-func (c *cell) apart(cfg *subserver.Config, listeners []net.Listener, own int) error {
+func (c *cell) apart(cfg *subserver.Config, listeners []net.Listener, own int, mine *ordeal) error {
 	o := subserver.TCPOptions{Settings: c.String(), Listen: func(string) (net.Listener, error) { return listeners[own], nil }}
 	models := append([]subserver.Model(nil), cfg.Models...)
 	for m := range models {
@@ -105,6 +128,9 @@ func (c *cell) apart(cfg *subserver.Config, listeners []net.Listener, own int) e
 		}
 	}
 	o.Own, cfg.Models = o.Addresses[own], models
+	if mine != nil {
+		mine.part(&o, own)
+	}
 	tcp, err := subserver.NewTCP(o)
 	cfg.Transport = tcp
 	return err
@@ -115,27 +141,37 @@ type submitter interface {
 	Submit(ctx context.Context, r *subserver.Request) (*subserver.Stream, error)
 }
 
-// ask sends a request and reads the answer to its end.
+// ask sends a request and reads the answer to its end. What came before an error
+// is returned with it.
 func ask(to submitter, r *subserver.Request) (*outcome, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	stream, err := to.Submit(ctx, r)
 	if err != nil {
-		return nil, err
+		return new(outcome), err
 	}
+	return follow(ctx, stream, r, nil)
+}
+
+// follow reads a stream to its end. Somebody may look at the tokens that have
+// come.
+func follow(ctx context.Context, stream *subserver.Stream, r *subserver.Request, seen func(tokens int)) (*outcome, error) {
 	o := new(outcome)
 	for {
 		c, err := stream.Next(ctx)
-		if err == io.EOF {
+		if err != nil {
+			if late, again := stream.Next(ctx); ctx.Err() == nil && (again != err || len(late.Tokens) > 0) {
+				return o, fmt.Errorf("after its end, %w, comes %v, %v", err, late.Tokens, again)
+			}
+			if err == io.EOF {
+				err = nil
+			}
 			o.reason, _ = stream.Reason()
 			o.stop = stream.StoppedBy()
-			return o, nil
-		}
-		if err != nil {
-			return nil, err
+			return o, err
 		}
 		if c.Start != len(r.Prompt)+len(o.tokens) {
-			return nil, fmt.Errorf("a chunk starts at %d, want %d", c.Start, len(r.Prompt)+len(o.tokens))
+			return o, fmt.Errorf("a chunk starts at %d, want %d", c.Start, len(r.Prompt)+len(o.tokens))
 		}
 		o.tokens, o.text = append(o.tokens, c.Tokens...), o.text+c.Text
 		for i := range c.Tokens {
@@ -144,17 +180,23 @@ func ask(to submitter, r *subserver.Request) (*outcome, error) {
 				o.logprob = append(o.logprob, c.Top[i].Logprob)
 			}
 		}
+		if seen != nil {
+			seen(len(o.tokens))
+		}
 	}
 }
 
-// end waits until nothing is left of the requests, closes all and replays the
-// logs.
+// end waits until nothing is left of the requests, flushes the caches until all
+// KV is free, closes all and replays the logs.
 func (s *served) end() (problems []string) {
 	for m, sys := range s.ofModel {
 		for left := patience; ; left -= time.Millisecond {
 			st := sys.Stats()[m]
-			if st.KVHeld == 0 && st.Counts == (scheduler.Counts{}) {
+			if st.KVHeld == 0 && st.Counts == (scheduler.Counts{}) && st.KVCached == 0 {
 				break
+			}
+			if st.KVHeld == 0 && st.Counts == (scheduler.Counts{}) {
+				_ = sys.Flush() // refused while the last word of a request is on its way
 			}
 			if left < 0 {
 				problems = append(problems, fmt.Sprintf("%s is left with %+v", st.Model, st))
@@ -190,7 +232,7 @@ func (s *served) end() (problems []string) {
 
 // obey runs the cell and says how it broke the law.
 func (c *cell) obey(t testing.TB, f *figures) (problems []string) {
-	s, err := c.start(t)
+	s, err := c.start(t, f)
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -208,7 +250,13 @@ func (c *cell) obey(t testing.TB, f *figures) (problems []string) {
 					if round > 0 {
 						r = c.again(t, i)
 					}
-					if p := c.judge(t, s.ofModel[r.Home], f, r); p != "" {
+					p := ""
+					if s.ordeal != nil {
+						p = s.ordeal.judge(t, s.ofModel[r.Home], r)
+					} else {
+						p = c.judge(t, s.ofModel[r.Home], f, r)
+					}
+					if p != "" {
 						mu.Lock()
 						problems = append(problems, p)
 						mu.Unlock()
@@ -225,6 +273,9 @@ func (c *cell) obey(t testing.TB, f *figures) (problems []string) {
 	f.steps.Add(s.counter.steps.Load())
 	f.batched.Add(s.counter.batched.Load())
 	f.replayed.Add(1)
+	if s.ordeal != nil {
+		problems = append(problems, s.ordeal.aftermath(s)...)
+	}
 	if problems = append(problems, s.end()...); len(problems) > 0 {
 		s.keep(t)
 	}
@@ -248,16 +299,7 @@ func (c *cell) judge(t testing.TB, to submitter, f *figures, r *subserver.Reques
 	if err != nil {
 		return fmt.Sprintf("request %d: %v", r.ID, err)
 	}
-	f.requests.Add(1)
-	f.tokens.Add(int64(len(got.tokens)))
-	for _, w := range got.writers {
-		if w != r.Home {
-			f.routed.Add(1)
-		}
-	}
-	if got.reason == scheduler.ReasonStop {
-		f.stopped.Add(1)
-	}
+	f.answer(r, got)
 	if d := got.differs(c.answer(t, r), r.Logprobs >= 0); d != "" {
 		return fmt.Sprintf("request %d, %+v: %s", r.ID, *r, d)
 	}

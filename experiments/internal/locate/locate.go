@@ -49,17 +49,8 @@ func (l Lines) Line(path string) int {
 	}
 }
 
-// Has reports whether path itself stands in the document.
-func (l Lines) Has(path string) bool {
-	_, ok := l.line[path]
-	return ok
-}
-
 // Order ranks path by its first place in the document: smaller is earlier.
 func (l Lines) Order(path string) int { return l.order[path] }
-
-// Len is the number of paths found.
-func (l Lines) Len() int { return len(l.line) }
 
 // Scan finds the paths of src.
 func Scan(src string) Lines {

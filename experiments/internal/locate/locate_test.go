@@ -128,9 +128,6 @@ workload.concurrency = [4]
 			t.Errorf("%s: line %d, want %d", path, got, row)
 		}
 	}
-	if lines.Has("nope") || !lines.Has("routing.matrix[1][1]") {
-		t.Error("Has confuses paths that stand in the document with others")
-	}
 	if a, b := lines.Order(`sweep."models.b.B"`), lines.Order("sweep.workload.concurrency"); a >= b {
 		t.Errorf("order %d, %d: want the order of the document", a, b)
 	}

@@ -11,12 +11,11 @@ import (
 
 // weightedSum emits y[i] += Σ_j a[j]·v[j·vStride+i] for i < k and j < n, n ≥ 1.
 // A piece of y stays in registers while all n rows pass by.
-func weightedSum(l level, f format) {
-	function(fmt.Sprintf("weightedSum%s%s", f.name, l.name), fmt.Sprintf(
-		"func(y, a *float32, v *%s, vStride, n, k int)", f.goType))
+func weightedSum(l level) {
+	function("weightedSum"+l.name, "func(y, a, v *float32, vStride, n, k int)")
 	y, a, v := Load(Param("y"), GP64()), Load(Param("a"), GP64()), Load(Param("v"), GP64())
 	step, n, k := Load(Param("vStride"), GP64()), Load(Param("n"), GP64()), Load(Param("k"), GP64())
-	SHLQ(Imm(uint64(f.bytes/2)), step)
+	SHLQ(Imm(2), step)
 	for _, values := range []int{8 * l.width, l.width, 1} {
 		name := fmt.Sprint(values)
 		sums := l.sums[:max(1, values/l.width)]
@@ -38,14 +37,12 @@ func weightedSum(l level, f format) {
 			VMOVSS(Mem{Base: aNow}, scale.AsX())
 		}
 		for i, s := range sums {
-			from := Mem{Base: vNow, Disp: f.bytes * l.width * i}
-			if values == 1 {
-				f.loadOne(from, value)
+			move(values, Mem{Base: vNow, Disp: 4 * l.width * i}, value)
+			if values > 1 {
+				VFMADD231PS(value, scale, s)
+			} else {
 				VFMADD231SS(value.AsX(), scale.AsX(), s.AsX())
-				continue
 			}
-			f.load(from, value)
-			VFMADD231PS(value, scale, s)
 		}
 		ADDQ(Imm(4), aNow)
 		ADDQ(step, vNow)
@@ -55,7 +52,7 @@ func weightedSum(l level, f format) {
 			move(values, s, Mem{Base: y, Disp: 4 * l.width * i})
 		}
 		ADDQ(U32(4*values), y)
-		ADDQ(U32(f.bytes*values), v)
+		ADDQ(U32(4*values), v)
 		SUBQ(U32(values), k)
 		JMP(LabelRef("piece" + name))
 		Label("done" + name)
@@ -75,18 +72,6 @@ func move(values int, from, to Op) {
 		return
 	}
 	VMOVSS(from, to.(reg.VecPhysical).AsX())
-}
-
-// loadOne widens a single value to float32.
-func (f format) loadOne(from Mem, to reg.VecPhysical) {
-	if f == f32 {
-		VMOVSS(from, to.AsX())
-		return
-	}
-	bits := GP32()
-	MOVWLZX(from, bits)
-	SHLL(Imm(16), bits)
-	VMOVD(bits, to.AsX())
 }
 
 // constant puts a number into memory, as often as the widest vector has lanes.

@@ -44,11 +44,8 @@ func main() {
 		products([4]tile{{avx512, f, 1, 4, 1}, {avx512, f, 2, 4, 1}, {avx512, f, 3, 4, 1}, {avx512, f, 4, 3, 1}})
 		products([4]tile{{avx2, f, 1, 3, 1}, {avx2, f, 2, 3, 2}, {avx2, f, 3, 2, 2}, {avx2, f, 4, 3, 4}})
 	}
-	for _, f := range []format{f32, bf16} {
-		weightedSum(avx512, f)
-		weightedSum(avx2, f)
-	}
 	for _, l := range []level{avx512, avx2} {
+		weightedSum(l)
 		expSum(l)
 		siluMul(l)
 		readThrough(l)
