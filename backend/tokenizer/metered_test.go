@@ -98,7 +98,7 @@ func TestGreedyTemplatesAreRefused(t *testing.T) {
 
 func TestRefusalSaysWhy(t *testing.T) {
 	_, err := renderSource(t, greedy["range"], hello)
-	if !errors.Is(err, errLong) && !errors.Is(err, errSteps) {
+	if !errors.Is(err, errLong) && !errors.Is(err, errSteps) && !errors.Is(err, errSlow) { // whatever a busy machine meets first
 		t.Errorf("a loop without end: %v", err)
 	}
 	_, err = renderSource(t, "line\n{{ 'x' * 10000000000 }}", hello)
