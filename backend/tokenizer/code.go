@@ -331,6 +331,9 @@ func (p *parser) attribute(e code) code {
 	}
 	a := p.arguments()
 	parts := append([]code{e}, a.values...)
+	if metered && len(a.names) > 0 && name != "split" {
+		p.failf("the method %s with arguments by name is not supported", name) // the engine would leave them out
+	}
 	if metered {
 		return p.node("("+e.text+"|"+meteredPrefix+name+"("+a.write(plain)+"))", parts...)
 	}

@@ -133,11 +133,14 @@ func (m *meter) replace(args []jinja.Value, kwargs map[string]jinja.Value) (jinj
 		return jinja.Undefined(), err
 	}
 	count := -1
-	if len(args) > 3 && args[3].IsInt() {
-		count = int(args[3].AsInt())
+	given, ok := kwargs["count"]
+	if len(args) > 3 && !ok {
+		given, ok = args[3], true
 	}
-	if v, ok := kwargs["count"]; ok && v.IsInt() {
-		count = int(v.AsInt())
+	if ok && !given.IsInt() {
+		return jinja.Undefined(), fmt.Errorf("replace takes a whole number for its count")
+	} else if ok {
+		count = int(given.AsInt())
 	}
 	n := strings.Count(s[0], s[1])
 	if count >= 0 {

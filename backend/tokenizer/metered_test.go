@@ -178,7 +178,7 @@ func TestTemplatesMeanWhatJinjaMeans(t *testing.T) {
 		`{{ dict({'a': 1}) }}`, `{% break %}`, `{% for a in [] %}{% macro f() %}{% break %}{% endmacro %}{% endfor %}`, `{%+ if a %}{% endif %}`,
 		"{% raw %}{% endraw x %}", `{{ a if }}`, `{{ in }}`, `{{ a; b }}`, `{{ 1[1:2:3] }}`, `{% endif %}`, `{% %}`, `{% if a # b %}{% endif %}`,
 		`{% call a %}{% endcall %}`, `{% macro f(a, a b) %}{% endmacro %}`, `{{ 1 * none }}`, `{{ 'a'[none:] }}`, `{{ f(a=1, 2) }}`, `{{ [1] * 2 }}`,
-		`{{ '%d' % 1 }}`, `{% set f = 'x'.replace %}{{ f('x', 'y') }}`,
+		`{{ '{a}'.format(a=1) }}`, `{{ 'xx'|replace('x', 'y', '1') }}`, `{{ '%d' % 1 }}`, `{% set f = 'x'.replace %}{{ f('x', 'y') }}`,
 	} {
 		if got, err := renderSource(t, source, hello); err == nil {
 			t.Errorf("%s\nprints %q", source, got)
