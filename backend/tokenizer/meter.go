@@ -204,8 +204,13 @@ func (m *meter) make(v jinja.Value) error {
 }
 
 func (m *meter) makeBytes(n int) error {
-	if m.made -= n; m.made < 0 && m.err == nil {
+	m.made -= n
+	switch {
+	case m.err != nil:
+	case m.made < 0:
 		m.err = errLong
+	case n >= 1<<16 && time.Now().After(m.end):
+		m.err = errSlow
 	}
 	return m.err
 }
