@@ -26,6 +26,7 @@ const (
 	productName   = meteredPrefix + "product"
 	sliceName     = meteredPrefix + "slice"
 	mapName       = meteredPrefix + "map"
+	fieldName     = meteredPrefix + "field"
 )
 
 // Limits of a tag: ten times and more what templates of known models have. Depth
@@ -71,6 +72,7 @@ type code struct {
 type parser struct {
 	tokens []string
 	at     int
+	calls  int // of filters too
 	err    error
 }
 
@@ -175,6 +177,11 @@ func (p *parser) operators(part func() code, write func(operator string, a, b co
 		operator := p.peek()
 		p.at++
 		right := part()
+		if operator == "%" && strings.ContainsAny(left.text[:min(1, len(left.text))], `'"`) {
+			// The engine takes it for a remainder and prints 0: a wrong prompt that
+			// nobody would notice.
+			p.failf(`"…" %% … , the formatting of strings, is not supported`)
+		}
 		left = p.node("("+write(operator, left, right)+")", left, right)
 	}
 	return left
@@ -318,13 +325,15 @@ func (p *parser) attribute(e code) code {
 	metered := strings.Contains(growing[name], ".")
 	if p.peek() != "(" {
 		if metered {
-			// A field of that name, and no method to be called by another name.
-			return p.node(e.text+"['"+name+"']", e)
+			return p.node("("+e.text+"|"+fieldName+"('"+name+"'))", e)
 		}
 		return p.node(e.text+"."+name, e)
 	}
 	a := p.arguments()
 	parts := append([]code{e}, a.values...)
+	if metered && len(a.names) > 0 && name != "split" {
+		p.failf("the method %s with arguments by name is not supported", name) // the engine would leave them out
+	}
 	if metered {
 		return p.node("("+e.text+"|"+meteredPrefix+name+"("+a.write(plain)+"))", parts...)
 	}
@@ -378,7 +387,7 @@ func (p *parser) called(e code) code {
 			return p.node("{ "+a.writeFields()+" }", a.values...)
 		}
 	}
-	called := p.node(e.text+"("+a.write(plain)+")", append([]code{e}, a.values...)...)
+	called := p.node(e.text+"("+a.write(look)+")", append([]code{e}, a.values...)...)
 	called.call = called.text
 	return called
 }
@@ -390,6 +399,7 @@ func (p *parser) filter(e code) code {
 		return code{}
 	}
 	p.at++
+	p.calls++ // a macro, perhaps
 	var a arguments
 	if p.peek() == "(" {
 		a = p.arguments()
