@@ -57,11 +57,6 @@ func (p *parser) atom() code {
 	if !isName(token) || slices.Contains(constants, token) {
 		return code{text: token, literal: true}
 	}
-	if next := p.peek(); token == "loop" && next != "." && next != "[" && next != "is" {
-		// It is one object for all rounds. A list that keeps it may come to hold
-		// itself in a later round, and would be printed without end.
-		p.failf("loop alone is not supported, only what it has, such as loop.index")
-	}
 	return code{text: token, name: token}
 }
 

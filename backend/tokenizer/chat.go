@@ -55,13 +55,7 @@ func (t *Tokenizer) setTemplate(name, source string) {
 		t.templates = map[string]*chatTemplate{}
 	}
 	c := &chatTemplate{}
-	if formatsStrings(source) {
-		// The engine takes % for a remainder and prints 0: a wrong prompt that
-		// nobody would notice.
-		c.err = errors.New(`"…" % … , the formatting of strings, is not supported`)
-	} else {
-		c.compiled, c.err = compile(source)
-	}
+	c.compiled, c.err = compile(source)
 	for _, sign := range takesParts {
 		c.parts = c.parts || strings.Contains(source, sign)
 	}

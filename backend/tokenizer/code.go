@@ -26,6 +26,7 @@ const (
 	productName   = meteredPrefix + "product"
 	sliceName     = meteredPrefix + "slice"
 	mapName       = meteredPrefix + "map"
+	fieldName     = meteredPrefix + "field"
 )
 
 // Limits of a tag: ten times and more what templates of known models have. Depth
@@ -175,6 +176,11 @@ func (p *parser) operators(part func() code, write func(operator string, a, b co
 		operator := p.peek()
 		p.at++
 		right := part()
+		if operator == "%" && strings.ContainsAny(left.text[:min(1, len(left.text))], `'"`) {
+			// The engine takes it for a remainder and prints 0: a wrong prompt that
+			// nobody would notice.
+			p.failf(`"…" %% … , the formatting of strings, is not supported`)
+		}
 		left = p.node("("+write(operator, left, right)+")", left, right)
 	}
 	return left
@@ -318,8 +324,7 @@ func (p *parser) attribute(e code) code {
 	metered := strings.Contains(growing[name], ".")
 	if p.peek() != "(" {
 		if metered {
-			// A field of that name, and no method to be called by another name.
-			return p.node(e.text+"['"+name+"']", e)
+			return p.node("("+e.text+"|"+fieldName+"('"+name+"'))", e)
 		}
 		return p.node(e.text+"."+name, e)
 	}
@@ -378,7 +383,7 @@ func (p *parser) called(e code) code {
 			return p.node("{ "+a.writeFields()+" }", a.values...)
 		}
 	}
-	called := p.node(e.text+"("+a.write(plain)+")", append([]code{e}, a.values...)...)
+	called := p.node(e.text+"("+a.write(look)+")", append([]code{e}, a.values...)...)
 	called.call = called.text
 	return called
 }

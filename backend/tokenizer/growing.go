@@ -268,6 +268,31 @@ func holds(v, part jinja.Value) bool {
 	return false
 }
 
+// field is an object's field that has the name of a method of the meter's. The
+// method itself is a value to some templates, but not one to be called by another
+// name.
+func (m *meter) field(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	v, name := args[0], args[1].AsString()
+	has := ""
+	switch {
+	case v.IsDict():
+		if field, ok := v.AsDict().Get(name); ok {
+			return field, m.err
+		}
+		has = "update"
+	case v.IsString():
+		has = "replace format split"
+	case v.IsList():
+		has = "append insert"
+	}
+	if !strings.Contains(has, name) {
+		return jinja.Undefined(), m.err
+	}
+	return jinja.NewCallable(name, func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
+		return jinja.Undefined(), fmt.Errorf("the method %s under another name", name)
+	}), m.err
+}
+
 // list is the filter of that name. A text becomes a list of characters.
 func (m *meter) list(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
 	switch v := args[0]; {

@@ -67,6 +67,7 @@ func (m *meter) addTo(variables map[string]jinja.Value) {
 		productName:                 m.product,
 		sliceName:                   m.slice,
 		mapName:                     m.each,
+		fieldName:                   m.field,
 		"range":                     m.numbers,
 		pythonFilter:                m.json,
 		meteredPrefix + "list":      m.list,
