@@ -1,7 +1,7 @@
 // Package backend states what an engine is: that which runs the forward steps
 // of one model. It knows rows and KV blocks, and no request, no queue and no
-// other model. The CPU engine, the CUDA engine and the paced one implement it,
-// and package subserver drives it with the scheduler's core.
+// other model. The CPU engine and the paced one implement it, and package
+// subserver drives it with the scheduler's core.
 package backend
 
 import "github.com/tokenrouter/tokenrouter/algorithms"

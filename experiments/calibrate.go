@@ -94,20 +94,16 @@ const jointRounds = 5
 
 // calibrationGrid covers the steps that any point of the plan may take.
 func calibrationGrid(p *Plan) profiling.Grid {
-	requests, context, rows := 1, 1, 1
+	requests, contextTokens, rows := 1, 1, 1
 	for _, point := range p.Points {
 		w := &point.Spec.Workload
-		n := w.Concurrency
-		if IsOpen(w.Kind) {
-			n = openRequests
-		}
-		requests, context = max(requests, n), max(context, w.context())
+		requests, contextTokens = max(requests, point.Spec.realRoom().requests), max(contextTokens, w.context())
 		if w.Kind != KindSteady {
 			rows = max(rows, w.longestPrompt())
 		}
 	}
 	rows = min(max(rows, calibrationRows), calibrationRowsMost)
-	return profiling.DefaultGrid(min(requests, calibrationRequestsMost), rows, context)
+	return profiling.DefaultGrid(min(requests, calibrationRequestsMost), rows, contextTokens)
 }
 
 const (

@@ -25,7 +25,7 @@ func compared(t *testing.T, tol Tolerance, by map[string]Outcome) []Comparison {
 }
 
 func showing(tokPerS, relSE, overheadUs float64) Outcome {
-	s := Unobserved()
+	s := unobserved()
 	s.ThroughputTokPerS, s.ThroughputRelSE = tokPerS, relSE
 	s.Steps, s.Utilisation, s.WindowS = []int64{100, 50}, []float64{0.5, 1}, 2
 	return Outcome{Status: StatusOK, Summary: s, OverheadUs: metrics.Quantiles{P50: overheadUs, P99: 2 * overheadUs}}

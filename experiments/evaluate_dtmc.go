@@ -138,7 +138,7 @@ func meanProgress(output Length) int {
 
 // predicted fills in what the chain knows.
 func predicted(p *dtmc.Prediction) metrics.Summary {
-	sum := Unobserved()
+	sum := unobserved()
 	sum.ThroughputTokPerS = p.ThroughputTokPerS
 	sum.PerUserTokPerS = p.PerUserTokPerS
 	sum.TPOTMs.Mean = p.MeanTPOTMs

@@ -112,9 +112,9 @@ func (s *setup) realModel(i int, e backend.Engine, kvTokens int, stepNs int64) s
 
 // pacedModels makes engines that take as long as the models' profiles say.
 func (s *setup) pacedModels(config *measure.Config) (counts []*counted, err error) {
-	context := s.spec.Workload.context()
+	contextTokens := s.spec.Workload.context()
 	if s.spec.Workload.Kind == KindSteady {
-		config.System.HoldContext = context
+		config.System.HoldContext = contextTokens
 	}
 	var gpu *paced.GPU
 	if factors := s.interference(); factors != nil {
@@ -125,12 +125,12 @@ func (s *setup) pacedModels(config *measure.Config) (counts []*counted, err erro
 	counts = make([]*counted, len(s.models))
 	for i := range s.models {
 		m := &s.models[i]
-		time := s.times[i]
+		stepTime := s.times[i]
 		if p := s.profile(i); p != nil {
-			counts[i] = &counted{StepTime: time, valid: p.Range()}
-			time = counts[i]
+			counts[i] = &counted{StepTime: stepTime, valid: p.Range()}
+			stepTime = counts[i]
 		}
-		o := paced.Options{Model: m.Name, Time: time, GPU: gpu, Place: i, MaxContext: m.KVTokens, Blocks: m.KVTokens / m.BlockTokens, BlockTokens: m.BlockTokens}
+		o := paced.Options{Model: m.Name, Time: stepTime, GPU: gpu, Place: i, MaxContext: m.KVTokens, Blocks: m.KVTokens / m.BlockTokens, BlockTokens: m.BlockTokens}
 		if gpu == nil {
 			o.Place = 0
 		}
@@ -138,7 +138,7 @@ func (s *setup) pacedModels(config *measure.Config) (counts []*counted, err erro
 		if err != nil {
 			return nil, fmt.Errorf("models.%s: %w", m.Name, err)
 		}
-		config.System.Models = append(config.System.Models, s.realModel(i, e, m.KVTokens, s.times[i].Ns(1, 1, context)))
+		config.System.Models = append(config.System.Models, s.realModel(i, e, m.KVTokens, s.times[i].Ns(1, 1, contextTokens)))
 	}
 	return counts, nil
 }

@@ -130,9 +130,9 @@ func unobservedClass() metrics.ClassSummary {
 		GoodputReqPerS: nan, GoodShare: nan, TTFTMs: none, TPOTMs: none, ITLMs: none, E2EMs: none}
 }
 
-// Unobserved is a Summary in which nothing was observed: an evaluator fills
+// unobserved is a Summary in which nothing was observed: an evaluator fills
 // what it knows.
-func Unobserved() metrics.Summary {
+func unobserved() metrics.Summary {
 	nan, none := math.NaN(), metrics.QuantilesOf(nil)
 	s := metrics.Summary{
 		WindowS: nan, Requests: -1, Aborted: -1, Tokens: -1,

@@ -3,7 +3,6 @@ package experiments
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // KeyInfo describes a key of experiment files to people.
@@ -65,17 +64,8 @@ func (k *key) info(table string) KeyInfo {
 	return info
 }
 
-// TOML writes a list as TOML.
+// TOML writes a list as TOML; of settings their values.
 func TOML[T any](items []T) string { return tomlList(items) }
-
-// SeedInts lists the seeds.
-func (p *Plan) SeedInts() []int {
-	out := make([]int, len(p.Seeds))
-	for i, s := range p.Seeds {
-		out[i] = int(s)
-	}
-	return out
-}
 
 // SweptValues lists the values of a swept key, nil for any other.
 func (p *Plan) SweptValues(path string) []Setting {
@@ -91,15 +81,6 @@ func (p *Plan) SweptValues(path string) []Setting {
 		}
 	}
 	return out
-}
-
-// TextOf writes settings' values as a TOML array.
-func TextOf(values []Setting) string {
-	parts := make([]string, len(values))
-	for i, s := range values {
-		parts[i] = s.Text()
-	}
-	return "[" + strings.Join(parts, ", ") + "]"
 }
 
 // JSON writes the value as JSON.

@@ -62,7 +62,7 @@ type CPUModel struct {
 }
 
 // asksReal reports whether the settings ask for a place in real time.
-func asksReal(s settings) bool { return slices.ContainsFunc(get[[]string](s, "on"), IsReal) }
+func asksReal(s settings) bool { return slices.ContainsFunc(listOr(s, "on"), IsReal) }
 
 // asksOn reports whether the settings ask for a place.
 func asksOn(s settings, place string) bool { return slices.Contains(listOr(s, "on"), place) }

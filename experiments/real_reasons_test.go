@@ -143,7 +143,7 @@ func TestMeasuredCellsRunAlone(t *testing.T) {
 			running--
 			mu.Unlock()
 		}()
-		return Outcome{Status: StatusOK, Summary: Unobserved(), OverheadUs: metrics.Quantiles{P50: 7, P99: 9}}
+		return Outcome{Status: StatusOK, Summary: unobserved(), OverheadUs: metrics.Quantiles{P50: 7, P99: 9}}
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestResultsOutliveAnotherPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, err := Run(t.Context(), plan, Options{Out: dir, Evaluate: func(context.Context, Cell) Outcome {
-			return Outcome{Status: StatusOK, Summary: Unobserved()}
+			return Outcome{Status: StatusOK, Summary: unobserved()}
 		}})
 		if err != nil {
 			t.Fatal(err)

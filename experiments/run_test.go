@@ -26,7 +26,7 @@ func pretend(_ context.Context, c Cell) Outcome {
 	if !UsesB(c.System) {
 		b = 1
 	}
-	s := Unobserved()
+	s := unobserved()
 	s.ThroughputTokPerS = float64(100*b) + 1/(3+float64(c.Seed))
 	s.MeanBatch = []float64{1.5, math.NaN()}
 	s.Tokens = 7

@@ -40,6 +40,8 @@ func tomlText(v any) string {
 		return strconv.Itoa(v)
 	case float64:
 		return formatFloat(v)
+	case Setting:
+		return v.Text()
 	case Length:
 		return lengthText(v)
 	case Class:

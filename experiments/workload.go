@@ -178,7 +178,7 @@ func checkWorkload(s settings, files *files, fail failFunc) *Workload {
 	if kind != KindSteady && kind != KindScript {
 		b.mix()
 	}
-	if isScript := kind == KindScript; isScript && !w.PromptTokens.IsFixed() {
+	if kind == KindScript && !w.PromptTokens.IsFixed() {
 		failed("workload.prompt_tokens", "", "must be one number: scripts need one length for all prompts")
 	}
 	if !ok {

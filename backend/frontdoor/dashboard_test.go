@@ -187,6 +187,7 @@ func (b *busy) Stats() []Stats {
 	all := b.stage.Stats()
 	for i := range all {
 		all[i].Steps, all[i].Decodes, all[i].Sampled, all[i].Rows, all[i].BusyNs, all[i].Handoffs, all[i].LostKV = 3*n, n, 4*n, 6*n, n*1e6, n, 4
+		all[i].Entered, all[i].Cached = 10*n, 4*n
 		all[i].Requests, all[i].BySize, all[i].ByRows = 4*n, []int64{0, 3 * n}, []int64{0, 3 * n}
 	}
 	return all

@@ -28,7 +28,7 @@ type order struct {
 	Tokens []Token // instead: tokens to write
 	Chunk  int     // tokens that come at once; 0 stands for 1
 	Fail   int     // if above 0: so many tokens, and then an engine fails
-	Refuse string  // full: the queue is; long: the prompt is
+	Refuse string  // full: the queue is; long: the prompt is; wordy: and much is made of it
 	Twin   Token   // if above 0: the second most probable token, always
 	Lost   int     // times that its KV is taken away
 	Hold   int     // if above 0: so many tokens, then wait for release
@@ -56,6 +56,8 @@ func (s *stage) Submit(ctx context.Context, r *Request) (Stream, error) {
 	switch o.Refuse {
 	case "full":
 		return nil, unavailable("The request queue is full.")
+	case "wordy":
+		return nil, badRequest("prompt", "the prompt is %s", strings.Repeat("far too long, ", 100_000))
 	case "long":
 		return nil, badRequest("prompt", "the prompt is longer than the KV memory")
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
-// clientWord is what the client loop hears: of clients, and of the decode loop.
+// clientWord is what the client loop hears, from clients and from the decode
+// loop.
 type clientWord struct {
 	kind    clientKind
 	id      scheduler.RequestID

@@ -74,9 +74,9 @@ type known struct {
 
 // word is what the decode loop hears.
 type word struct {
-	event   scheduler.Event // of a client, or the engine's answer
+	event   scheduler.Event // from a client, or the engine's answer
 	request *Request        // with Arrived
-	parcel  *Parcel         // of a peer
+	parcel  *Parcel         // from a peer
 	endNs   int64           // with StepDone
 	err     error           // with StepDone: the engine is lost; with gone: why
 	gone    int             // 1 + model whose process is lost
@@ -193,7 +193,7 @@ func (s *subserver) stepLive() {
 	s.stepEvent(&scheduler.Event{Kind: scheduler.LiveChanged, Live: int(sum)})
 }
 
-// take steps one word.
+// take steps what one word tells.
 func (s *subserver) take(w *word) {
 	switch {
 	case w.gone > 0:

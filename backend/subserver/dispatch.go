@@ -272,7 +272,7 @@ func (f *followed) submit(ctx context.Context) (Chunk, *algorithms.Signals, erro
 	if err != nil {
 		return Chunk{}, nil, err
 	}
-	if f.written == 0 {
+	if f.written == 0 && f.view.Hops == 0 {
 		f.cached = s.Cached()
 	}
 	return chunk, t.close(r.ID), nil

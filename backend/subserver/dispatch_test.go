@@ -3,6 +3,7 @@ package subserver
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -99,6 +100,41 @@ func TestDispatcherCosts(t *testing.T) {
 		}
 		if got := serve(4); got > 2200*time.Millisecond {
 			t.Errorf("four at once took %v", got)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What a client is told of cached tokens is what its home had, though the token
+// written there is dropped and another server's is the first that it sees.
+func TestDispatcherTellsWhatTheHomeHad(t *testing.T) {
+	p := small()
+	p.params.Matrix = [][]float64{{0, 1}, {0, 1}}
+	synctest.Test(t, func(t *testing.T) {
+		d, err := StartDispatcher(p.config(t), DispatchCost{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			routing Routing
+			home    int
+			want    int
+		}{
+			{Routing{Alone: true}, 1, 0}, // now the large model has the prompt
+			{Routing{}, 0, 0},
+			{Routing{}, 0, 12}, // now both have it, in blocks of 4
+		} {
+			r := long(0, 3)
+			r.Prompt, r.Home, r.Routing = slices.Repeat(r.Prompt, 5), c.home, c.routing
+			s, err := d.Submit(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o := read(t, r, s, -1); o.err != nil || s.Cached() != c.want {
+				t.Errorf("%+v: %d tokens were cached, %v", c, s.Cached(), o.err)
+			}
 		}
 		if err := d.Close(); err != nil {
 			t.Error(err)

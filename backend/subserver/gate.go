@@ -91,18 +91,18 @@ type decision struct {
 
 // turnstile is a core's side of the gate.
 type turnstile struct {
-	on             bool
-	round          int64 // last in which it decided
-	state          int64
-	told           int64 // last state that was reported, and
-	toldRound      int64 // the round then
-	sentTo, gotOff []int64
-	waiting        []*Parcel // of later rounds, in order
+	on                bool
+	round             int64 // last in which it decided
+	state             int64
+	told              int64     // last state that was reported, and
+	toldRound         int64     // the round then
+	sentTo, steppedOf []int64   // parcels, by model
+	waiting           []*Parcel // of later rounds, in order
 }
 
 func (t *turnstile) init(s *System) {
 	t.on, t.told = s.gated(), -1
-	t.sentTo, t.gotOff = make([]int64, len(s.cfg.Models)), make([]int64, len(s.cfg.Models))
+	t.sentTo, t.steppedOf = make([]int64, len(s.cfg.Models)), make([]int64, len(s.cfg.Models))
 }
 
 // stepped notes that an event may have changed what the core would decide. The
@@ -129,7 +129,7 @@ func (t *turnstile) sent(p *Parcel) {
 // the coordinator must hear of it.
 func (t *turnstile) arrived(p *Parcel) {
 	if t.counts(p) {
-		t.gotOff[p.From]++
+		t.steppedOf[p.From]++
 		t.state++
 	}
 }
@@ -158,7 +158,7 @@ func (s *subserver) answerGate(words []word) []word {
 	d := decision{model: s.model, round: int(g.Round), declined: g.State != t.state}
 	decided := s.sys.cfg.hooks.decided
 	if decided != nil {
-		d.sent, d.stepped = slices.Clone(t.sentTo), slices.Clone(t.gotOff)
+		d.sent, d.stepped = slices.Clone(t.sentTo), slices.Clone(t.steppedOf)
 	}
 	if !d.declined && s.broken == nil {
 		before, starved := s.busy, s.core.Counts().KVQueued
@@ -189,5 +189,5 @@ func (s *subserver) report() {
 		return
 	}
 	t.told, t.toldRound = t.state, t.round
-	s.ship(&Parcel{To: 0, Gate: &GateWord{Round: t.round, State: t.state, Sent: slices.Clone(t.sentTo), Stepped: slices.Clone(t.gotOff)}})
+	s.ship(&Parcel{To: 0, Gate: &GateWord{Round: t.round, State: t.state, Sent: slices.Clone(t.sentTo), Stepped: slices.Clone(t.steppedOf)}})
 }

@@ -35,7 +35,7 @@ type plan struct {
 	static      bool
 	cancels     float64 // share of requests that are canceled
 	fails       []int   // by model: step at which the engine fails, 0 for never
-	dies        bool    // a process or a connection does
+	dies        bool    // a process or a connection of the system does
 	firstID     int     // ids begin after it
 	seed        uint64
 	stops       bool           // requests have stop strings

@@ -92,7 +92,7 @@ func newLogHeader(cfg *Config) (*logHeader, error) {
 		m := &cfg.Models[i]
 		l := logModel{Name: m.Name, Here: m.Engine != nil, MaxRunning: m.MaxRunning, ChunkTokens: m.ChunkTokens,
 			KVTokens: m.KVTokens, BlockTokens: m.BlockTokens}
-		if err := l.setRule(coreConfig(cfg, i).Rule); err != nil {
+		if err := l.setRule(cfg.rule(i)); err != nil {
 			return nil, err
 		}
 		h.Models = append(h.Models, l)

@@ -91,13 +91,14 @@ func Start(cfg Config) (*System, error) {
 // defaultTopK is as many candidates as SGLang and vLLM give at most by default.
 const defaultTopK = 20
 
-func (s *System) gated() bool { return s.rule(0).NeedsPeers() }
+func (s *System) gated() bool { return s.cfg.Rule.NeedsPeers() }
 
-func (s *System) rule(model int) scheduler.Rule {
-	if r := s.cfg.Models[model].Rule; r != nil {
+// rule is the launch rule of a model.
+func (c *Config) rule(model int) scheduler.Rule {
+	if r := c.Models[model].Rule; r != nil {
 		return r
 	}
-	return s.cfg.Rule
+	return c.Rule
 }
 
 // NowNs is the clock of all times that the system tells: nanoseconds since it
@@ -290,8 +291,8 @@ func (s *System) validate() error {
 	vocab, local := 0, 0
 	for m := range cfg.Models {
 		mod := &cfg.Models[m]
-		if s.rule(m).NeedsPeers() != cfg.Rule.NeedsPeers() {
-			return fmt.Errorf("model %s: rule %v cannot go together with rule %v: either all take turns or none", mod.Name, s.rule(m), cfg.Rule)
+		if r := cfg.rule(m); r.NeedsPeers() != cfg.Rule.NeedsPeers() {
+			return fmt.Errorf("model %s: rule %v cannot go together with rule %v: either all take turns or none", mod.Name, r, cfg.Rule)
 		}
 		if mod.BlockTokens < 1 || mod.KVTokens < mod.BlockTokens {
 			return fmt.Errorf("model %s: KVTokens is %d and BlockTokens %d, want at least one block", mod.Name, mod.KVTokens, mod.BlockTokens)
@@ -345,12 +346,8 @@ func coreConfig(cfg *Config, model int) scheduler.Config {
 		kv[i] = m.KVTokens - m.KVTokens%m.BlockTokens // whole blocks
 	}
 	m := &cfg.Models[model]
-	rule := cfg.Rule
-	if m.Rule != nil {
-		rule = m.Rule
-	}
 	return scheduler.Config{
-		Model: model, Algorithm: cfg.Algorithm, Rule: rule, Thresholds: cfg.Thresholds,
+		Model: model, Algorithm: cfg.Algorithm, Rule: cfg.rule(model), Thresholds: cfg.Thresholds,
 		MaxRunning: maxRunning, KVTokens: kv, BlockTokens: m.BlockTokens, ChunkTokens: m.ChunkTokens,
 		QueueLimit: cfg.QueueLimit, PrefixReuse: !cfg.NoReuse, Static: cfg.Static, Reread: cfg.Reread,
 		HoldContext: cfg.HoldContext,

@@ -258,8 +258,11 @@ func TestTwoRealProcesses(t *testing.T) {
 	second := p
 	second.seed, second.firstID, second.dies = p.seed+1, p.requests, true
 	done := make(chan []outcome)
+	before := proc.sys.Stats()[0].Steps
 	go func() { done <- second.ask(t, at(ofModel)) }()
-	time.Sleep(100 * time.Millisecond)
+	for proc.sys.Stats()[0].Steps < before+5 { // until requests are under way
+		time.Sleep(time.Millisecond)
+	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -119,6 +119,7 @@ type arguments struct {
 }
 
 func (p *parser) arguments() (a arguments) {
+	p.calls++
 	p.expect("(")
 	for p.err == nil && !p.take(")") {
 		if p.peekAt(1) == "=" {

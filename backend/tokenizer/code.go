@@ -72,6 +72,7 @@ type code struct {
 type parser struct {
 	tokens []string
 	at     int
+	calls  int // of filters too
 	err    error
 }
 
@@ -330,6 +331,9 @@ func (p *parser) attribute(e code) code {
 	}
 	a := p.arguments()
 	parts := append([]code{e}, a.values...)
+	if metered && len(a.names) > 0 && name != "split" {
+		p.failf("the method %s with arguments by name is not supported", name) // the engine would leave them out
+	}
 	if metered {
 		return p.node("("+e.text+"|"+meteredPrefix+name+"("+a.write(plain)+"))", parts...)
 	}
@@ -395,6 +399,7 @@ func (p *parser) filter(e code) code {
 		return code{}
 	}
 	p.at++
+	p.calls++ // a macro, perhaps
 	var a arguments
 	if p.peek() == "(" {
 		a = p.arguments()

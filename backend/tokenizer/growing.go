@@ -133,11 +133,14 @@ func (m *meter) replace(args []jinja.Value, kwargs map[string]jinja.Value) (jinj
 		return jinja.Undefined(), err
 	}
 	count := -1
-	if len(args) > 3 && args[3].IsInt() {
-		count = int(args[3].AsInt())
+	given, ok := kwargs["count"]
+	if len(args) > 3 && !ok {
+		given, ok = args[3], true
 	}
-	if v, ok := kwargs["count"]; ok && v.IsInt() {
-		count = int(v.AsInt())
+	if ok && !given.IsInt() {
+		return jinja.Undefined(), fmt.Errorf("replace takes a whole number for its count")
+	} else if ok {
+		count = int(given.AsInt())
 	}
 	n := strings.Count(s[0], s[1])
 	if count >= 0 {
@@ -221,10 +224,10 @@ func (m *meter) format(args []jinja.Value, _ map[string]jinja.Value) (jinja.Valu
 // method runs a method that changes a list or an object. All that is put into
 // one counts as printed, or a list of one long text many times would be more
 // than memory holds when it is.
-func (m *meter) method(template string) func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
+func (m *meter) method(template string, takes int) func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
 	return func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-		if len(args) > 3 {
-			return jinja.Undefined(), fmt.Errorf("more than two arguments")
+		if len(args) != 1+takes {
+			return jinja.Undefined(), fmt.Errorf("a method of a list or object with %d arguments instead of %d", len(args)-1, takes)
 		}
 		for _, v := range args[1:] {
 			n, values, err := m.size(v)

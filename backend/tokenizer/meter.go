@@ -78,9 +78,9 @@ func (m *meter) addTo(variables map[string]jinja.Value) {
 		meteredPrefix + "join":      m.join,
 		meteredPrefix + "indent":    m.indent,
 		meteredPrefix + "format":    m.format,
-		meteredPrefix + "append":    m.method(`{% set r = v.append(a) %}`),
-		meteredPrefix + "insert":    m.method(`{% set r = v.insert(a, b) %}`),
-		meteredPrefix + "update":    m.method(`{% set r = v.update(a) %}`),
+		meteredPrefix + "append":    m.method(`{% set r = v.append(a) %}`, 1),
+		meteredPrefix + "insert":    m.method(`{% set r = v.insert(a, b) %}`, 2),
+		meteredPrefix + "update":    m.method(`{% set r = v.update(a) %}`, 1),
 	} {
 		variables[name] = jinja.NewCallable(name, f)
 	}

@@ -301,6 +301,10 @@ func (w *rewriter) macro(p *parser, text int) (before, written, after string) {
 		written += name
 		if p.take("=") {
 			value := p.expression().text
+			if p.calls > 0 {
+				// It is found before the macro reports, and might call the macro.
+				p.failf("the default of %s calls a function or filter, which is not supported", short(name))
+			}
 			if strings.Contains(value, ",") {
 				p.failf("the default of %s has a comma, which is not supported", short(name))
 			}

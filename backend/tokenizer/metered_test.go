@@ -69,6 +69,8 @@ var greedy = map[string]string{
 	"filter block":   strings.Repeat(`{% filter tojson %}`, 60) + `"` + strings.Repeat(`{% endfilter %}`, 60),
 	"code in quotes": `{% set n = namespace() %}{% set n.b"= 'a'.replace or " %}{{ n['b"']('a', 'aa') }}`,
 	"default":        `{% macro f(a='1,b='a'.replace,') %}{{ b('a', 'aa') }}{% endmacro %}{{ f() }}`,
+	"own default":    `{% macro f(a=f()) %}{% endmacro %}{{ f() }}`,
+	"filter default": `{% macro f(a='x'|f) %}{% endmacro %}{{ f() }}`,
 	"cycler":         `{% set l = [] %}{% set c = cycler(0, l) %}{% set _ = l.append(c) %}{% set _ = c.next() %}{{ l|string }}`,
 	"shared memory": `{% set l = [1, 2, 3] %}{% set _ = l.append(4) %}{% set a = l|map %}{% set _ = a.append(0) %}{% set _ = l.append(a) %}` +
 		`{{ a|string }}`,
@@ -96,7 +98,7 @@ func TestGreedyTemplatesAreRefused(t *testing.T) {
 
 func TestRefusalSaysWhy(t *testing.T) {
 	_, err := renderSource(t, greedy["range"], hello)
-	if !errors.Is(err, errLong) && !errors.Is(err, errSteps) {
+	if !errors.Is(err, errLong) && !errors.Is(err, errSteps) && !errors.Is(err, errSlow) { // whatever a busy machine meets first
 		t.Errorf("a loop without end: %v", err)
 	}
 	_, err = renderSource(t, "line\n{{ 'x' * 10000000000 }}", hello)
@@ -176,7 +178,7 @@ func TestTemplatesMeanWhatJinjaMeans(t *testing.T) {
 		`{{ dict({'a': 1}) }}`, `{% break %}`, `{% for a in [] %}{% macro f() %}{% break %}{% endmacro %}{% endfor %}`, `{%+ if a %}{% endif %}`,
 		"{% raw %}{% endraw x %}", `{{ a if }}`, `{{ in }}`, `{{ a; b }}`, `{{ 1[1:2:3] }}`, `{% endif %}`, `{% %}`, `{% if a # b %}{% endif %}`,
 		`{% call a %}{% endcall %}`, `{% macro f(a, a b) %}{% endmacro %}`, `{{ 1 * none }}`, `{{ 'a'[none:] }}`, `{{ f(a=1, 2) }}`, `{{ [1] * 2 }}`,
-		`{{ '%d' % 1 }}`, `{% set f = 'x'.replace %}{{ f('x', 'y') }}`,
+		`{{ '{a}'.format(a=1) }}`, `{{ 'xx'|replace('x', 'y', '1') }}`, `{{ '%d' % 1 }}`, `{% set f = 'x'.replace %}{{ f('x', 'y') }}`,
 	} {
 		if got, err := renderSource(t, source, hello); err == nil {
 			t.Errorf("%s\nprints %q", source, got)

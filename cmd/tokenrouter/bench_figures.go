@@ -1,9 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"math"
-	"strconv"
 	"strings"
 
 	"github.com/tokenrouter/tokenrouter/experiments"
@@ -75,46 +72,25 @@ func benchFigures(r *loadtest.Result, classes []string, routed bool) []benchFigu
 	return out
 }
 
-// appendBenchFigures writes figures as members of a JSON object: a name with a
-// dot becomes a member of an inner object, as in experiments.
-func appendBenchFigures(dst []byte, figures []benchFigure) []byte {
-	open := ""
-	for _, f := range figures {
-		outer, inner, nested := strings.Cut(f.Name, ".")
-		if open != "" && outer != open {
-			dst = append(dst, '}')
-			open = ""
+// addBenchFigures adds figures to a JSON object: a name with a dot is that of a
+// member of an inner object, as in experiments.
+func addBenchFigures(o *jsonObject, figures []benchFigure) {
+	for len(figures) > 0 {
+		outer, _, nested := strings.Cut(figures[0].Name, ".")
+		if !nested {
+			o.add(outer, number(figures[0].value))
+			figures = figures[1:]
+			continue
 		}
-		dst = append(dst, ',')
-		if nested && open == "" {
-			dst = append(append(dst, mustJSON(outer)...), ":{"...)
-			open = outer
+		var inner jsonObject
+		for len(figures) > 0 {
+			name, ok := strings.CutPrefix(figures[0].Name, outer+".")
+			if !ok {
+				break
+			}
+			inner.add(name, number(figures[0].value))
+			figures = figures[1:]
 		}
-		name := outer
-		if nested {
-			name = inner
-		}
-		dst = appendBenchNumber(append(append(dst, mustJSON(name)...), ':'), f.value)
+		o.add(outer, inner.text())
 	}
-	if open != "" {
-		dst = append(dst, '}')
-	}
-	return dst
-}
-
-// appendBenchNumber writes null for what was not observed: JSON has no NaN.
-func appendBenchNumber(dst []byte, x float64) []byte {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return append(dst, "null"...)
-	}
-	return strconv.AppendFloat(dst, x, 'g', -1, 64)
-}
-
-// mustJSON writes what cannot fail.
-func mustJSON(v any) []byte {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic("tokenrouter: plain values are no JSON: " + err.Error())
-	}
-	return text
 }

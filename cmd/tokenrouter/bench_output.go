@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -204,23 +206,10 @@ func (b *benchOutput) json(row *benchRow, servers []*loadtest.Server) []byte {
 	for _, s := range servers {
 		urls, models = append(urls, s.URL), append(models, s.Model)
 	}
-	dst := append([]byte(`{"experiment":`), mustJSON(b.plan.Name)...)
-	for _, m := range []struct {
-		name  string
-		value any
-	}{{"system", b.system()}, {"on", "server"}, {"servers", urls}, {"served_models", models}, {"api", b.options.api},
-		{"temperature", b.options.temperature}, {"seed", row.cell.seed}, {"interrupted", row.interrupted}} {
-		dst = append(append(append(dst, ',', '"'), m.name...), `":`...)
-		dst = append(dst, mustJSON(m.value)...)
+	var settings, line jsonObject
+	for _, s := range row.cell.settings(b.routed()) {
+		settings.add(s.Path, json.RawMessage(s.JSON()))
 	}
-	dst = append(dst, `,"settings":{`...)
-	for i, s := range row.cell.settings(b.routed()) {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(append(append(dst, mustJSON(s.Path)...), ':'), s.JSON()...)
-	}
-	dst = appendBenchFigures(append(dst, '}'), row.figures)
 	failed, counted := map[string]int{}, map[string]int{}
 	for _, f := range row.result.Failures {
 		failed[f.Kind] = f.Count
@@ -230,14 +219,25 @@ func (b *benchOutput) json(row *benchRow, servers []*loadtest.Server) []byte {
 			counted[loadtest.Source(s).String()] = n
 		}
 	}
-	dst = append(append(dst, `,"failed":`...), mustJSON(failed)...)
-	dst = append(append(dst, `,"counted_by":`...), mustJSON(counted)...)
-	dst = append(append(dst, `,"prompts":`...), mustJSON(b.prompts)...)
+	line.add("experiment", b.plan.Name)
+	line.add("system", b.system())
+	line.add("on", "server")
+	line.add("servers", urls)
+	line.add("served_models", models)
+	line.add("api", b.options.api)
+	line.add("temperature", b.options.temperature)
+	line.add("seed", row.cell.seed)
+	line.add("interrupted", row.interrupted)
+	line.add("settings", settings.text())
+	addBenchFigures(&line, row.figures)
+	line.add("failed", failed)
+	line.add("counted_by", counted)
+	line.add("prompts", b.prompts)
 	if w := b.warnings(row.result); w != nil {
-		dst = append(append(dst, `,"warnings":`...), mustJSON(w)...)
+		line.add("warnings", w)
 	}
-	dst = append(append(dst, `,"version":`...), mustJSON(version())...)
-	return append(dst, '}')
+	line.add("version", version())
+	return line.text()
 }
 
 // finish writes the files.
@@ -276,8 +276,8 @@ func (b *benchOutput) csv() []byte {
 		}
 		for _, f := range row.figures {
 			text := ""
-			if !math.IsNaN(f.value) {
-				text = string(appendBenchNumber(nil, f.value))
+			if x := number(f.value); x != nil {
+				text = strconv.FormatFloat(*x, 'g', -1, 64)
 			}
 			line = append(line, text)
 		}

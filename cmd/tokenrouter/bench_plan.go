@@ -24,7 +24,7 @@ var benchKeys = []struct{ flag, path, about string }{
 	{"arrival-cv", "workload.arrival_cv", "bursty: standard deviation / mean of the gaps between arrivals"},
 	{"burst-requests", "workload.burst_requests", "bursty: mean requests in a burst"},
 	{"trace", "workload.trace", "trace: .csv `file` with arrived_at, num_prefill_tokens, num_decode_tokens"},
-	{"repeat", "workload.repeat", "trace: play it so often"},
+	{"repeat", "workload.repeat", "trace: play it so many times, end to end"},
 	{"speedup", "workload.speedup", "trace: arrivals come so many times as fast"},
 	{"prompt-tokens", "workload.prompt_tokens", "length of prompts, a number or a TOML table like '{ min = 50, max = 150 }' (default 100)"},
 	{"output-tokens", "workload.output_tokens", "length of answers, a number or a table like that of --prompt-tokens (default 128)"},

@@ -131,7 +131,7 @@ func (d *doctor) machine() {
 	case cores < 2:
 		d.warn("cores", "measure one model alone", "there is one: two models would take turns on it")
 	default:
-		d.ok("cores", "%d: one for each of so many models", cores)
+		d.ok("cores", "%d: so many models can run side by side, a core each", cores)
 	}
 	const gb = 1e9
 	total, available := engines.Memory()

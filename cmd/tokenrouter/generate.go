@@ -54,6 +54,9 @@ need no download. PROMPT may be - for standard input.`,
   tokenrouter generate --small toy:qwen3 --max-tokens 20 --json hello`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(cmd.Flags()); err != nil {
+				return &usageError{err}
+			}
 			text, err := promptText(cmd.InOrStdin(), args)
 			if err != nil {
 				return err
@@ -184,9 +187,6 @@ func (o *generateOptions) suggested(cmd *cobra.Command, w *engines.Weights) {
 }
 
 func (o *generateOptions) run(cmd *cobra.Command, text string) error {
-	if err := o.check(cmd.Flags()); err != nil {
-		return &usageError{err}
-	}
 	log, err := createLog(o.log)
 	if err != nil {
 		return err
@@ -305,6 +305,9 @@ func (o *generateOptions) write(cmd *cobra.Command, p *pair, system *subserver.S
 		if err != nil {
 			out.end()
 			o.account(cmd, p, written, first, time.Since(start), watch.visits.Load())
+			if why, ended := stream.Reason(); ended && why == scheduler.ReasonLength {
+				o.fullContext(cmd, len(r.Prompt), written)
+			}
 			return generateError(cmd.Context(), err)
 		}
 		if first == 0 && len(c.Tokens) > 0 {
@@ -314,6 +317,18 @@ func (o *generateOptions) write(cmd *cobra.Command, p *pair, system *subserver.S
 		if err := out.chunk(&c); err != nil {
 			return err
 		}
+	}
+}
+
+// fullContext says so if the text ended before its length, since the models take
+// no more.
+func (o *generateOptions) fullContext(cmd *cobra.Command, prompt int, written []int) {
+	total := 0
+	for _, n := range written {
+		total += n
+	}
+	if total < o.maxTokens {
+		cmd.PrintErrf("warning: the text ends here because the context is full: %d tokens of prompt and %d of text\n", prompt, total)
 	}
 }
 

@@ -40,8 +40,8 @@ func (o *generateOptions) check(f *pflag.FlagSet) error {
 		return err
 	}
 	switch {
-	case o.maxTokens < 1:
-		return fmt.Errorf("--max-tokens must be at least 1, got %d", o.maxTokens)
+	case o.maxTokens < 1 || o.maxTokens > mostContext:
+		return fmt.Errorf("--max-tokens must be 1 to %d, got %d", mostContext, o.maxTokens)
 	case o.threads < 0:
 		return fmt.Errorf("--threads must be at least 0, got %d", o.threads)
 	case o.sampling.MinTokens > o.maxTokens:
@@ -53,7 +53,7 @@ func (o *generateOptions) check(f *pflag.FlagSet) error {
 	if err := o.sampling.Validate(math.MaxInt32); errors.As(err, &wrong) {
 		return fmt.Errorf("--%s %s", strings.ReplaceAll(wrong.Field, "_", "-"), wrong.Problem)
 	}
-	// Sampling has 0 for what nobody gave; who writes it has another mind.
+	// To Sampling 0 means "not given", to whoever writes it something else.
 	for _, flag := range []struct {
 		name  string
 		value float64

@@ -104,7 +104,11 @@ func newRoot(started *bool) *cobra.Command {
 		Long: `tokenrouter answers questions about serving several language models that take
 turns at writing one text: which requests to batch, how long to wait for more,
 what a hand-off costs. The same scheduler is predicted by a Markov chain, played
-by a simulator and run with real engines.`,
+by a simulator and run with real engines.
+
+Results go to standard output, all else to standard error. The exit code is 0 if
+all went well, 2 if what was asked for is wrong, 130 after an interrupt and 1 if
+anything else failed.`,
 		Example: `  tokenrouter list
   tokenrouter run quickstart
   tokenrouter tune quickstart --set workload.concurrency=16

@@ -176,6 +176,13 @@ func (o *measureOptions) checkFlags(g *profiling.Grid) error {
 		if err := engines.Fits(needs[:i+1]...); err != nil {
 			return &usageError{fmt.Errorf("--%s: %w", flag, err)}
 		}
+		c, err := engines.Config(needs[i].Name)
+		if err != nil {
+			return &usageError{fmt.Errorf("--%s: %w", flag, err)}
+		}
+		if longest := slices.Max(g.Contexts); c.MaxPositions > 0 && longest > c.MaxPositions {
+			return &usageError{fmt.Errorf("--context goes up to %d, and %s was made for %d tokens", longest, needs[i].Name, c.MaxPositions)}
+		}
 	}
 	return nil
 }

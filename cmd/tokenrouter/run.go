@@ -240,7 +240,7 @@ func failures(results *experiments.Results, out string) error {
 // printPlan shows what a run would do: every setting, with defaults marked.
 func printPlan(out io.Writer, p *experiments.Plan) error {
 	w := bufio.NewWriter(out)
-	fmt.Fprintf(w, "question = %q\non = %s\nsystems = %s\nseeds = %v\n", p.Question, experiments.TOML(p.On), experiments.TOML(p.Systems), experiments.TOML(p.SeedInts()))
+	fmt.Fprintf(w, "question = %q\non = %s\nsystems = %s\nseeds = %v\n", p.Question, experiments.TOML(p.On), experiments.TOML(p.Systems), experiments.TOML(p.Seeds))
 	fmt.Fprintf(w, "# %d cells, %d runs (cells that must give equal results share one)\n", len(p.Cells), p.Runs())
 	if measured, s := p.MeasuredRuns(); measured > 0 {
 		fmt.Fprintf(w, "# %d of them measured, one after the other%s\n", measured, lasting(s))
@@ -252,7 +252,7 @@ func printPlan(out io.Writer, p *experiments.Plan) error {
 			comment = "  # default"
 		}
 		if values := p.SweptValues(s.Path); values != nil {
-			fmt.Fprintf(w, "%s = %s  # swept, the last key fastest\n", s.Path, experiments.TextOf(values))
+			fmt.Fprintf(w, "%s = %s  # swept, the last key fastest\n", s.Path, experiments.TOML(values))
 			continue
 		}
 		fmt.Fprintf(w, "%s = %s%s\n", s.Path, s.Text(), comment)

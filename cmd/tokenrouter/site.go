@@ -158,7 +158,7 @@ func (s *site) start(ctx context.Context, config subserver.Config) error {
 // place finds out which models this process has, and how much room they get.
 func (o *serveOptions) place(s *site) error {
 	if len(o.processes) > 0 && len(o.processes) != len(s.models) {
-		return fmt.Errorf("--processes has %d addresses for %d models, want one each", len(o.processes), len(s.models))
+		return fmt.Errorf("--processes has %d addresses, want %d: one for each model", len(o.processes), len(s.models))
 	}
 	if len(o.processes) > 0 && !slices.Contains(o.processes, o.own) {
 		return fmt.Errorf("--own is %s, which is none of --processes", o.own)
@@ -213,7 +213,7 @@ func (o *serveOptions) system(cmd *cobra.Command, s *site) (c subserver.Config, 
 		row = slices.Repeat([]int{1}, len(s.models))
 	}
 	if len(row) != len(s.models) {
-		return c, &usageError{fmt.Errorf("--b has %d values for %d models, want one each", len(row), len(s.models))}
+		return c, &usageError{fmt.Errorf("--b has %d values, want %d: one for each model", len(row), len(s.models))}
 	}
 	c.Thresholds, c.QueueLimit = scheduler.Thresholds{row}, o.queueLimit
 	if len(o.processes) == 0 {

@@ -473,11 +473,3 @@ func comparisonsJSON(w io.Writer, plan *experiments.Plan, all []experiments.Comp
 	}
 	return nil
 }
-
-// number is a figure for JSON, which has no NaN: nil.
-func number(x float64) *float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil
-	}
-	return &x
-}

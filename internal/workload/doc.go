@@ -10,21 +10,18 @@ package workload
 
 import "github.com/tokenrouter/tokenrouter/algorithms"
 
-// purposeQuery is as old as the first three below, and lies between them.
-const purposeQuery algorithms.Purpose = 0x5105
-
-// Purposes of this package's draws: part of what a seed means. The first three
-// are older than the package.
+// Purposes of this package's draws, with those in text.go. A number is part of
+// what a seed means: it stays what it is, and none is used twice.
 const (
 	purposeOutputLength algorithms.Purpose = 0x5100
 	purposeRequest      algorithms.Purpose = 0x5102
 	purposePromptLength algorithms.Purpose = 0x5104
-
-	purposeGap algorithms.Purpose = 0x5200 + iota
-	purposeBurst
-	purposeClass
-	purposeShares
-	purposePrefix
-	purposePrefixText
-	purposePair
+	purposeQuery        algorithms.Purpose = 0x5105
+	purposeGap          algorithms.Purpose = 0x5203
+	purposeBurst        algorithms.Purpose = 0x5204
+	purposeClass        algorithms.Purpose = 0x5205
+	purposeShares       algorithms.Purpose = 0x5206
+	purposePrefix       algorithms.Purpose = 0x5207
+	purposePrefixText   algorithms.Purpose = 0x5208
+	purposePair         algorithms.Purpose = 0x5209
 )

@@ -307,7 +307,8 @@ func (o *ordeal) mayFail(r *subserver.Request, want *outcome, n int, err error) 
 		return r.Home == o.broken || want.comesBy(r.Home, n, func(model int) bool { return model == o.broken })
 	}
 	if (o.parted.Load() || o.cuts > 0 && o.mute) && strings.Contains(err.Error(), "is lost") {
-		return o.cell.rule.NeedsPeers() || want.comesBy(r.Home, n, func(int) bool { return true })
+		justBack := n > 0 && n <= len(want.writers) && want.writers[n-1] != r.Home // at the very instant
+		return justBack || o.cell.rule.NeedsPeers() || want.comesBy(r.Home, n, func(int) bool { return true })
 	}
 	return false
 }
