@@ -54,10 +54,29 @@ func (p *parser) atom() code {
 		return code{}
 	}
 	p.at++
+	if !isName(token) && !isDigit(token[0]) {
+		return p.text(token)
+	}
 	if !isName(token) || slices.Contains(constants, token) {
 		return code{text: token, literal: true}
 	}
 	return code{text: token, name: token}
+}
+
+// text is a literal, or several in a row, which are one to Jinja.
+func (p *parser) text(literal string) code {
+	var text string
+	for {
+		part, err := unquoted(literal)
+		if err != nil {
+			p.failf("%w", err)
+		}
+		text += part
+		if literal = p.peek(); literal == "" || literal[0] != '"' && literal[0] != '\'' {
+			return code{text: quoted(text), literal: true}
+		}
+		p.at++
+	}
 }
 
 // parenthesis is an expression, or a tuple, which is a list to the engine.

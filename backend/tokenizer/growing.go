@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -78,14 +79,32 @@ func runEngine(template string, args ...jinja.Value) (jinja.Value, error) {
 	return jinja.NewString(text), err
 }
 
+// itemsOf are what a loop through v meets, in a list of their own.
+func itemsOf(v jinja.Value) []jinja.Value {
+	switch {
+	case v.IsList():
+		return slices.Clone(v.AsList().Items)
+	case v.IsDict():
+		items := make([]jinja.Value, 0, v.AsDict().Len())
+		for _, key := range v.AsDict().Keys {
+			items = append(items, jinja.NewString(key))
+		}
+		return items
+	}
+	return nil
+}
+
 // each is the filter map with the name of another.
 func (m *meter) each(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-	if !args[0].IsList() {
-		return jinja.NewList(nil), nil
-	}
-	items := make([]jinja.Value, args[0].AsList().Len())
-	for i, item := range args[0].AsList().Items {
+	items := itemsOf(args[0])
+	for i, item := range items {
 		var err error
+		if args[1].AsString() == "tojson" {
+			if items[i], err = m.json([]jinja.Value{item}, nil); err != nil {
+				return jinja.Undefined(), err
+			}
+			continue
+		}
 		if items[i], err = runEngine("{{ v|"+args[1].AsString()+" }}", item); err != nil {
 			return jinja.Undefined(), err
 		}
@@ -93,22 +112,14 @@ func (m *meter) each(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value,
 	return jinja.NewList(items), m.spend(0, len(items))
 }
 
-// texts prints values as the engine does.
+// texts are the values as they are printed.
 func (m *meter) texts(args []jinja.Value) ([]string, error) {
 	if err := m.lookAll(args); err != nil {
 		return nil, err
 	}
 	out := make([]string, len(args))
 	for i, v := range args {
-		if v.IsString() {
-			out[i] = v.AsString()
-			continue
-		}
-		printed, err := runEngine("{{ v }}", v)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = printed.AsString()
+		out[i] = m.printed(v)
 	}
 	return out, nil
 }
@@ -150,34 +161,6 @@ func (m *meter) replace(args []jinja.Value, kwargs map[string]jinja.Value) (jinj
 		return jinja.Undefined(), err
 	}
 	return jinja.NewString(strings.Replace(s[0], s[1], s[2], count)), nil
-}
-
-func (m *meter) join(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.Value, error) {
-	n, _, err := m.size(args[0])
-	if err != nil {
-		return jinja.Undefined(), err
-	}
-	separator := jinja.NewString("")
-	if len(args) > 1 {
-		separator = args[1]
-	}
-	if d, ok := kwargs["d"]; ok {
-		separator = d
-	}
-	each, _, err := m.size(separator)
-	if err != nil {
-		return jinja.Undefined(), err
-	}
-	if args[0].IsList() {
-		n += each * args[0].AsList().Len()
-	}
-	if err := m.fits(n); err != nil {
-		return jinja.Undefined(), err
-	}
-	if attribute, ok := kwargs["attribute"]; ok {
-		return runEngine("{{ v|join(a, attribute=b) }}", args[0], separator, attribute)
-	}
-	return runEngine("{{ v|join(a) }}", args[0], separator)
 }
 
 func (m *meter) indent(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.Value, error) {

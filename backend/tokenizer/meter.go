@@ -31,6 +31,7 @@ type meter struct {
 	text, steps, depth, made int // what is left
 	longest                  int // what a single value may hold
 	end                      time.Time
+	printed                  func(jinja.Value) string // how values are printed; tests have the engine's way
 	// err is the first one. All that is metered returns it from then on, should
 	// the engine go on.
 	err error
@@ -41,6 +42,7 @@ func newMeter(input int) *meter {
 		text: textFixed + textFactor*input, steps: stepsFixed + stepsFactor*input, depth: macroDepth, made: madeFixed + madeFactor*input,
 		longest: valueFixed + textFactor*input,
 		end:     time.Now().Add(renderTime),
+		printed: printed,
 	}
 }
 
@@ -68,6 +70,12 @@ func (m *meter) addTo(variables map[string]jinja.Value) {
 		productName:                 m.product,
 		sliceName:                   m.slice,
 		mapName:                     m.each,
+		sumName:                     m.sum,
+		meteredPrefix + "strip":     m.strip,
+		meteredPrefix + "trim":      m.trim,
+		meteredPrefix + "lstrip":    m.lstrip,
+		meteredPrefix + "rstrip":    m.rstrip,
+		meteredPrefix + "formatted": m.formatted,
 		fieldName:                   m.field,
 		"range":                     m.numbers,
 		pythonFilter:                m.json,
@@ -102,7 +110,7 @@ func (m *meter) spend(text, steps int) error {
 	return m.err
 }
 
-// step is met after every tag: with the length of the text that follows, and
+// step is met after every tag: with the text that follows, which it prints, and
 // with the values that the tag has set.
 func (m *meter) step(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
 	steps := 1
@@ -113,7 +121,7 @@ func (m *meter) step(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value,
 		}
 		steps += values
 	}
-	return jinja.Undefined(), m.spend(int(args[0].AsInt()), steps)
+	return args[0], m.spend(len(args[0].AsString()), steps)
 }
 
 func (m *meter) print(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
@@ -121,7 +129,14 @@ func (m *meter) print(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value
 	if err != nil {
 		return jinja.Undefined(), err
 	}
-	return args[0], m.spend(n, values)
+	if args[0].IsString() {
+		return args[0], m.spend(n, values)
+	}
+	text := m.printed(args[0])
+	if err := m.makeBytes(len(text)); err != nil {
+		return jinja.Undefined(), err
+	}
+	return jinja.NewString(text), m.spend(max(n, len(text)), values)
 }
 
 func (m *meter) enter([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
@@ -149,16 +164,17 @@ func (m *meter) look(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value,
 	return args[0], m.work(n, values)
 }
 
-// written sees a value whose text will be part of another.
+// written is the text of a value, which will be part of another.
 func (m *meter) written(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
 	n, values, err := m.size(args[0])
 	if err != nil {
 		return jinja.Undefined(), err
 	}
-	if err := m.makeBytes(n); err != nil {
+	text := m.printed(args[0])
+	if err := m.makeBytes(max(n, len(text))); err != nil {
 		return jinja.Undefined(), err
 	}
-	return args[0], m.work(n, values)
+	return jinja.NewString(text), m.work(n, values)
 }
 
 // copied sees what a method returned, and nothing within it.
