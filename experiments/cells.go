@@ -231,7 +231,7 @@ func cells(p *Plan) []Cell {
 // checkPlot refuses hints that name nothing.
 func (d *document) checkPlot(p *Plan) {
 	for _, hint := range []*string{&p.Plot.X, &p.Plot.Series, &p.Plot.Facet} {
-		if d.origin[*hint].fromSet {
+		if d.pinned[*hint] && !slices.Contains(p.Swept, *hint) {
 			*hint = "" // --set took the key out of the sweep, and with it the axis
 		}
 	}

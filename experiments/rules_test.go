@@ -220,6 +220,27 @@ func TestSetReplacesTheEnd(t *testing.T) {
 	if w := plan.Points[0].Spec.Workload; w.Requests != 20 || w.DurationS != 0 {
 		t.Errorf("got %+v, want 20 requests and no duration", w)
 	}
+	// What the file sweeps is replaced as well.
+	swept := strings.Replace(small, "duration_s = 600\n[sweep]\n\"workload.warmup_s\" = [1, 60]", "kind = 'closed'\n[sweep]\n'workload.requests' = [5, 9]", 1)
+	plan = load(t, swept, "workload.duration_s=100")
+	if w := plan.Points[0].Spec.Workload; len(plan.Points) != 1 || w.Requests != 0 || w.DurationS != 100 {
+		t.Errorf("%d points, the first with %+v; want one of 100 s", len(plan.Points), w)
+	}
+}
+
+// So is what hung on it: a plot's axis is none any more, unless it is swept again.
+func TestSetReplacesWhatThePlotShows(t *testing.T) {
+	const x = "models.large.step_ms.base"
+	src := strings.Replace(small, "[sweep]\n", "[plot]\nx = '"+x+"'\n[sweep]\n'"+x+"' = [32, 64]\n", 1)
+	const profiles = "['a100-80gb/sglang-0.5.10/qwen3-8b-tp1', 'a100-80gb/sglang-0.5.10/qwen3-32b-tp2']"
+	for _, c := range []struct{ set, x string }{
+		{x + "=16", ""}, {"models.large.profile=a100-80gb/sglang-0.5.10/qwen3-32b-tp2", ""},
+		{"sweep.models.large.profile=" + profiles, ""}, {"sweep." + x + "=[16, 32, 64]", x},
+	} {
+		if plan := load(t, src, c.set); plan.Plot.X != c.x {
+			t.Errorf("--set %s: the plot shows %q, want %q", c.set, plan.Plot.X, c.x)
+		}
+	}
 }
 
 func TestKeys(t *testing.T) {

@@ -113,6 +113,8 @@ type Chunk struct {
 	// BegunNs is when the home's first step for the request began, on the same
 	// clock: until then it waited. 0 where a chunk brings no tokens.
 	BegunNs int64
+	// Cached counts the tokens of the prompt whose KV the home had at that time.
+	Cached int
 	// Retracted counts how often the request has lost its KV at the home so far.
 	Retracted int
 	// Top tells of each of Tokens what Request.Logprobs asked for: Token, Logprob

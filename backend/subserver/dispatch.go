@@ -166,8 +166,11 @@ type followed struct {
 	model   int                  // whose server gets it next
 	ids     []algorithms.Token
 	written int
-	cached  int // tokens of the prompt that the first submission found
-	view    algorithms.View
+	// What the home told of its first step, and how often submissions lost their
+	// KV there.
+	begunNs          int64
+	cached, retracts int
+	view             algorithms.View
 }
 
 // follow brings a request to its end.
@@ -227,7 +230,7 @@ func (f *followed) token(ctx context.Context) (why scheduler.Reason, over bool, 
 			retell(&chunk.Top[i], v.Token)
 		}
 		chunk.Tokens, chunk.Writer, chunk.AtNs = []algorithms.Token{v.Token}, from, f.d.NowNs()
-		f.client.write(chunk, f.cached)
+		f.client.write(chunk)
 		switch {
 		case slices.Contains(f.request.EOS, v.Token):
 			return scheduler.ReasonStop, true, nil
@@ -273,8 +276,12 @@ func (f *followed) submit(ctx context.Context) (Chunk, *algorithms.Signals, erro
 		return Chunk{}, nil, err
 	}
 	if f.written == 0 && f.view.Hops == 0 {
-		f.cached = s.Cached()
+		f.begunNs, f.cached = chunk.BegunNs, chunk.Cached
 	}
+	if f.model == f.request.Home {
+		f.retracts += chunk.Retracted
+	}
+	chunk.BegunNs, chunk.Cached, chunk.Retracted = f.begunNs, f.cached, f.retracts
 	return chunk, t.close(r.ID), nil
 }
 

@@ -202,7 +202,7 @@ const sameFigure = 5e-4
 
 // answerBest names the systems with the best plotted figure in a group.
 func (v *view) answerBest(group combo) string {
-	lowIsGood := lowIsGood(v.results.Figures[v.y].Name)
+	low := lowIsGood(v.results.Figures[v.y].Name)
 	var parts, best []string
 	bestY := math.NaN()
 	for _, system := range v.results.Plan.Systems {
@@ -217,7 +217,7 @@ func (v *view) answerBest(group combo) string {
 			best, bestY = []string{system}, y
 		case math.Abs(y/bestY-1) < sameFigure:
 			best = append(best, system)
-		case lowIsGood == (y < bestY):
+		case low == (y < bestY):
 			best, bestY = []string{system}, y
 		}
 	}
