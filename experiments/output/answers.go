@@ -44,10 +44,10 @@ func (v *view) answers() []string {
 	return append(out, v.footnotes()...)
 }
 
-// footnotes are the sentences after the answers: what others published, and
-// what could not be shown.
+// footnotes are the sentences after the answers: what they rest on, what others
+// published, and what could not be shown.
 func (v *view) footnotes() []string {
-	return slices.Concat(v.publishedText(), v.unfinished(), v.notApplicable())
+	return slices.Concat(v.fullSpeed(), v.publishedText(), v.unfinished(), v.notApplicable())
 }
 
 // unfinished warns of systems that refused or dropped requests: their latencies
