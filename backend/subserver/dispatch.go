@@ -38,7 +38,6 @@ type Dispatcher struct {
 	servers []*System // by model
 	taps    []*tap
 	door    door
-	closed  atomic.Bool
 	lastID  atomic.Uint64 // of submissions
 }
 
@@ -119,12 +118,7 @@ func (d *Dispatcher) Drain(ctx context.Context) error {
 
 // Close breaks off what is open and stops the servers.
 func (d *Dispatcher) Close() error {
-	if d.closed.Swap(true) {
-		return errors.New("subserver: closed twice")
-	}
-	d.door.close()
-	d.door.cancelAll()
-	if err := d.door.await(context.Background()); err != nil {
+	if err := d.door.end(); err != nil {
 		return err
 	}
 	return d.stop()
