@@ -63,6 +63,10 @@ var rules = []struct {
 	{"steady kv", "B = 4", "kv_tokens = 9071", nil, // 8 requests of 1124 tokens take 71 blocks each
 		"x.toml:8: models.large.kv_tokens: must hold 8 steady requests of 1124 tokens each, got 9071"},
 	{"gpu twice", "B = 4", "gpus = [1, 0,\n1]", nil, "x.toml:9: models.large.gpus[2]: GPU 1 is given twice"},
+	{"too few gpus", "step_ms = { base = 32.0, per_request = 0.1 }\nB = 4", "profile = 'a100-80gb/sglang-0.5.10/qwen3-32b-tp4'\ngpus = [2]", nil,
+		"x.toml:8: models.large.gpus: names 1 GPU, and profile a100-80gb/sglang-0.5.10/qwen3-32b-tp4 holds for a model split over 4 GPUs (tp = 4)\n  fix: [2, 3, 4, 5], or leave gpus out, or choose another profile"},
+	{"too many gpus", "step_ms = { base = 32.0, per_request = 0.1 }\nB = 4", "roofline = { gpu = 'h200', config = 'qwen3-8b' }\ngpus = [1, 2]", nil,
+		"x.toml:8: models.large.gpus: names 2 GPUs, and its roofline holds for a model split over 1 GPU (tp = 1)\n  fix: [1], or leave gpus out, or choose another roofline.tp"},
 	{"warm-up", "duration_s = 600", "duration_s = 60", nil,
 		"x.toml:14: workload.duration_s: must be more than warmup_s 60, got 60\n  fix: lower warmup_s or raise duration_s"},
 	{"requests", "duration_s = 600", "requests = 5", nil,
