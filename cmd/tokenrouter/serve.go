@@ -8,14 +8,12 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/tokenrouter/tokenrouter/backend/frontdoor"
-	"github.com/tokenrouter/tokenrouter/backend/serving"
 	"github.com/tokenrouter/tokenrouter/experiments"
 )
 
@@ -212,53 +210,16 @@ func (o *serveOptions) run(cmd *cobra.Command) error {
 	door.Open(site.house)
 	cmd.PrintErrf("serving %s at http://%s\n", o.what(site), o.where(listener.Addr()))
 	go o.tellOfLoss(ctx, cmd, site.service, stop)
-	peers := make(chan struct{})
-	go func() {
-		defer close(peers)
-		o.awaitPeers(ctx, site.service)
-	}()
+	end := o.watchEnd(ctx, cmd, door, site.service)
 	err = <-served
 	stop()
-	<-peers
+	end()
 	lost := site.service.Err()
 	err = errors.Join(err, site.close())
 	if lost != nil && o.onLost == lostExit && cmd.Context().Err() == nil {
 		return errors.Join(fmt.Errorf("ended, to be started again: %w", lost), err)
 	}
 	return err
-}
-
-// awaitPeers returns once ctx has ended and no other process needs this one, or
-// the time to drain is up.
-func (o *serveOptions) awaitPeers(ctx context.Context, service *serving.Service) {
-	<-ctx.Done()
-	patience, cancel := context.WithTimeout(context.Background(), o.drain())
-	defer cancel()
-	_ = service.AwaitPeers(patience) // late or not, this process ends
-}
-
-// tellOfLoss says once, on standard error, when a model is lost, and has the
-// process end if it should: only a start of all makes a system whole again.
-// Clients are told by /health and by their requests.
-func (o *serveOptions) tellOfLoss(ctx context.Context, cmd *cobra.Command, service *serving.Service, end func()) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			err := service.Err()
-			if err == nil {
-				continue
-			}
-			cmd.PrintErrln("tokenrouter:", err)
-			if o.onLost == lostExit {
-				end()
-			}
-			return
-		}
-	}
 }
 
 // where is the address as it was asked for: a listener at all addresses calls

@@ -24,7 +24,35 @@ type server struct {
 	cmd   *exec.Cmd
 	where chan string // its URL once it is ready; closed when it has ended
 	url   string
-	said  strings.Builder // on standard error; to be read when where is closed
+	said  words // on standard error; all of it when where is closed
+}
+
+// words are written by one goroutine and read by others.
+type words struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (w *words) WriteString(s string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.WriteString(s)
+}
+
+func (w *words) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+// awaitWords waits until the server has said something.
+func (s *server) awaitWords(want string) {
+	s.t.Helper()
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(s.said.String(), want); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("in 30 s it has not said %q but: %s", want, s.said.String())
+		}
+	}
 }
 
 // launch starts it at a free port. Processes of one system are ready together.
