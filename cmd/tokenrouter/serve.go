@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
-	"strings"
 
-	"github.com/BurntSushi/toml"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -112,49 +111,10 @@ func (o *serveOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.log, "log", "", logFlag)
 	f.StringSliceVar(&o.processes, "processes", nil, "host:port of each model's process, for models in several processes")
 	f.StringVar(&o.own, "own", "", "which of the processes this one is")
-	f.StringVar(&o.onLost, "on-lost", lostExit, "when a model or its process is lost: exit, once open requests have ended, with code 1; or stay")
+	f.StringVar(&o.onLost, "on-lost", lostExit, "when a model or its process is lost: exit, once open requests have ended, with code 1; or stay, for what needs it not: it does not come back before all are started again")
 	complete(cmd, "on-lost", lostExit, lostStay)
 	complete(cmd, "on", experiments.OnCPU, experiments.OnPaced)
 	complete(cmd, "rule", "delayed", "eager", "alternate", "lockstep")
-}
-
-// readFlags sets the flags that a file names and the command line does not.
-func readFlags(cmd *cobra.Command, file string) error {
-	var keys map[string]any
-	meta, err := toml.DecodeFile(file, &keys)
-	if err != nil {
-		var wrong toml.ParseError
-		if errors.As(err, &wrong) {
-			return &usageError{fmt.Errorf("%s:%d: %s", file, wrong.Position.Line, wrong.Message)}
-		}
-		return &usageError{err}
-	}
-	for _, key := range meta.Keys() {
-		name := key.String()
-		f := cmd.Flags().Lookup(name)
-		if f == nil || name == "help" {
-			return &usageError{fmt.Errorf("%s: there is no setting %s\n  fix: see tokenrouter serve --help", file, name)}
-		}
-		if f.Changed {
-			continue
-		}
-		list, ok := keys[name].([]any)
-		if ok && !strings.HasSuffix(f.Value.Type(), "Slice") {
-			return &usageError{fmt.Errorf("%s: %s is one value, not a list", file, name)}
-		}
-		if !ok {
-			list = []any{keys[name]}
-		}
-		if len(list) == 0 {
-			return &usageError{fmt.Errorf("%s: %s is an empty list\n  fix: give it a value, or leave it out", file, name)}
-		}
-		for _, value := range list { // a list's first value takes the place of the default
-			if err := cmd.Flags().Set(name, fmt.Sprint(value)); err != nil {
-				return &usageError{fmt.Errorf("%s: %w", file, plainFlagError(err))}
-			}
-		}
-	}
-	return nil
 }
 
 // check looks at what no other part does.
@@ -172,8 +132,10 @@ func (o *serveOptions) check(f *pflag.FlagSet) error {
 		return fmt.Errorf("--on must be cpu or paced, got %q", o.on)
 	case o.port < 0 || o.port > 65535:
 		return fmt.Errorf("--port must be 0 to 65535, got %d", o.port)
-	case len(o.name) == 0:
+	case len(o.name) == 0 || slices.Contains(o.name, ""):
 		return errors.New("--served-model-name must have a name")
+	case repeated(o.name) != "":
+		return fmt.Errorf("--served-model-name has %s twice", repeated(o.name))
 	case o.onLost != lostExit && o.onLost != lostStay:
 		return fmt.Errorf("--on-lost must be exit or stay, got %q", o.onLost)
 	case f.Changed("own") && len(o.processes) == 0:

@@ -22,6 +22,7 @@ func TestServeChecksItsNumbers(t *testing.T) {
 		"--kv-tokens=-5", "--kv-tokens=10", "--kv-tokens=1000000000000", "--kv-tokens=9223372036854775807",
 		"--max-running=0", "--max-running=-1", "--chunk-tokens=0", "--chunk-tokens=-5", "--queue-limit=-1", "--max-logprobs=-2",
 		"--max-delay-ms=-1", "--max-delay-ms=NaN", "--max-delay-ms=+Inf", "--drain-s=-1", "--drain-s=NaN",
+		"--b=0,4", "--b=1,-1", "--served-model-name=a,b,a", "--served-model-name=a,",
 		"--profiles=none", "--share=0.3", "--own=a:1",
 	} {
 		cmd := newServe()

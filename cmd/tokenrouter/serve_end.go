@@ -87,7 +87,9 @@ func (o *serveOptions) tellOfLoss(ctx context.Context, cmd *cobra.Command, servi
 			cmd.PrintErrln("tokenrouter:", err)
 			if o.onLost == lostExit {
 				end()
+				return
 			}
+			cmd.PrintErrln("  fix: start all processes again; this one stays for what does not need the lost one, which cannot come back to it")
 			return
 		}
 	}

@@ -174,7 +174,9 @@ func TestServeReadsAFile(t *testing.T) {
 	if _, text := s.get("/server_info"); !strings.Contains(text, `"threshold":0.25`) || !strings.Contains(text, `"b":[1,2]`) || !strings.Contains(text, `"small":"toy:llama"`) {
 		t.Errorf("the file is not obeyed: %s", text)
 	}
-	for wrong, says := range map[string]string{"smal = \"x\"": "smal", "b = \"x\"": "b", "threshold =": "serve.toml:1", "port = 99999": "port", "port = [1, 2]": "port is one value", "b = []": "b is an empty list"} {
+	for wrong, says := range map[string]string{"smal = \"x\"": "serve.toml:1: there is no setting smal\n  fix: did you mean small?",
+		"port = 0\n\nserved_model_name = \"x\"": "serve.toml:3: there is no setting served_model_name\n  fix: did you mean served-model-name",
+		"port = 0\n[door]\nhost = 1":            "serve.toml:2: there is no setting door", "\n\"kv-tokens\" = \"x\"": "serve.toml:2: --kv-tokens must be a whole number", "b = \"x\"": "b", "threshold =": "serve.toml:1", "port = 99999": "port", "port = [1, 2]": "port is one value", "b = []": "b is an empty list"} {
 		if err := os.WriteFile(file, []byte(wrong), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -352,6 +354,7 @@ func TestServeInTwoProcesses(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	peer.end(syscall.SIGKILL)
+	home.awaitWords("fix: start all processes again")
 	failed := 0
 	for range cap(answers) {
 		r := <-answers
