@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tokenrouter/tokenrouter/backend/subserver"
+	"github.com/tokenrouter/tokenrouter/internal/regular"
 )
 
 func newReplay() *cobra.Command {
@@ -32,7 +32,7 @@ serve, generate, run and validate write event logs with --log.`,
 			name := "standard input"
 			if args[0] != "-" {
 				name = args[0]
-				f, err := os.Open(name)
+				f, err := regular.Open(name)
 				if err != nil {
 					return &usageError{err}
 				}
