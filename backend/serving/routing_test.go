@@ -35,6 +35,9 @@ func TestR1NeverAndAlways(t *testing.T) {
 	if status, text, _ := s.try(t.Context(), textPath, body); status != 400 || !strings.Contains(text, "-1 to route never, or 2 to route always") {
 		t.Errorf("threshold 3: %d: %s", status, text)
 	}
+	if !s.service.Thresholds() {
+		t.Error("it says that it takes no thresholds")
+	}
 	// A model can be forced on a request to the routed name, too.
 	body = strings.Replace(asks(0, ""), `"custom_params":{`, `"custom_params":{"model":"large",`, 1)
 	if r := s.ask(body); r.text != large.text {
