@@ -85,11 +85,12 @@ func TestPageHearsWhatIsWritten(t *testing.T) {
 func TestPageHearsThePrediction(t *testing.T) {
 	s := closed(t, Options{})
 	h := onStage(s.stage)
+	h.Thresholds = true
 	h.Predict = func(live int) []float64 { return []float64{90 * float64(live), 10} }
 	s.door.Open(h)
 	s.listen(time.Second)
-	if got := s.live(); got.PredictedTokPerS != nil {
-		t.Errorf("%v tokens/s are predicted for nobody", *got.PredictedTokPerS)
+	if got := s.live(); got.PredictedTokPerS != nil || !got.Thresholds {
+		t.Errorf("before the first request the page hears %+v", got)
 	}
 	ended := make(chan struct{})
 	go func() {
