@@ -120,9 +120,9 @@ func Sets(all []Calibrated, files []string) []string {
 	var out []string
 	for i, c := range all {
 		at := "models." + c.Model + "."
-		out = append(out, fmt.Sprintf("%sprofile=%q", at, files[i]))
+		out = append(out, fmt.Sprintf("%sprofile=%q", at, files[i]), at+"gpus=[0]")
 		if c.Stretch > 0 {
-			out = append(out, at+"gpus=[0]", fmt.Sprintf("%scolocation_factor=%.4f", at, c.Stretch))
+			out = append(out, fmt.Sprintf("%scolocation_factor=%.4f", at, c.Stretch))
 		}
 	}
 	return out

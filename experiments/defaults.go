@@ -55,7 +55,7 @@ var keys = []key{
 	{path: "models.*.roofline.tp", kind: kindInt, min: 1, max: 1024, def: 1, doc: "roofline: GPUs that share the model"},
 	{path: "models.*.roofline.engine", kind: kindString, def: steptime.Engines()[0], oneOf: choices(steptime.Engines()...), doc: "roofline: what runs the steps"},
 	{path: "models.*.roofline.variant", kind: kindString, def: steptime.VariantGraphs, oneOf: choices(steptime.VariantGraphs, steptime.VariantEager), doc: "roofline: with CUDA graphs or without"},
-	{path: "models.*.gpus", kind: kindInts, max: 4095, doc: "default: of its own, one or roofline.tp"},
+	{path: "models.*.gpus", kind: kindInts, max: 4095, doc: "which it takes: as many as its profile or roofline says (tp); default: so many of its own, and one with step_ms"},
 	{path: "models.*.colocation_factor", kind: kindFloat, min: 1, max: 100, doc: "by which its steps stretch while a model on the same GPU runs; default: colocation.factor"},
 	{path: "models.*.B", kind: kindThreshold, min: 1, max: maxUsers, def: Threshold{1}, doc: `threshold; an array is a table over live requests; "tuned": what the chain finds best for the cell`},
 	{path: "models.*.kv_tokens", kind: kindInt, min: 1, max: maxKV, def: 1_000_000, doc: "tokens of KV that fit"},
@@ -208,7 +208,7 @@ func expand(pattern string, models []string) []string {
 }
 
 // withDefaults fills what values leaves out, save what the workload has no use
-// for.
+// for, and GPUs, which hang on profiles: see giveGPUs.
 func withDefaults(values settings, models []string) {
 	if values["workload.kind"] == nil {
 		values["workload.kind"] = keyAt["workload.kind"].def
@@ -234,8 +234,6 @@ func defaultOf(k *key, values settings, models []string, model int) any {
 	switch k.path {
 	case "home":
 		return models[0]
-	case "models.*.gpus":
-		return ownGPUs(values, models, model)
 	case "models.*.roofline.tp", "models.*.roofline.engine", "models.*.roofline.variant":
 		if !hasTable(values, models[model], "roofline") {
 			return nil
@@ -269,18 +267,4 @@ func defaultWindow(k *key, values settings, kind string) any {
 		return 0.0
 	}
 	return k.def
-}
-
-// ownGPUs gives each model GPUs of its own, one after the other.
-func ownGPUs(values settings, models []string, model int) []int {
-	gpus := func(m string) int { return max(1, get[int](values, "models."+m+".roofline.tp")) }
-	first := 0
-	for _, m := range models[:model] {
-		first += gpus(m)
-	}
-	var out []int
-	for i := range gpus(models[model]) {
-		out = append(out, first+i)
-	}
-	return out
 }

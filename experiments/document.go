@@ -25,6 +25,7 @@ type document struct {
 	values settings
 	origin map[string]origin // of each value
 	axes   []axis
+	pinned map[string]bool // paths that the file sweeps and --set does not
 	files  files
 	errs   SpecErrors
 }
@@ -50,6 +51,7 @@ func read(file string, src []byte) *document {
 		tables: map[string]string{},
 		values: settings{},
 		origin: map[string]origin{},
+		pinned: map[string]bool{},
 		files:  files{dir: filepath.Dir(file), read: map[string]*readFile{}},
 	}
 	root := map[string]any{}

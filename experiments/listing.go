@@ -3,6 +3,7 @@ package experiments
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // KeyInfo describes a key of experiment files to people.
@@ -69,18 +70,35 @@ func TOML[T any](items []T) string { return tomlList(items) }
 
 // SweptValues lists the values of a swept key, nil for any other.
 func (p *Plan) SweptValues(path string) []Setting {
-	at := slices.Index(p.Swept, path)
-	if at < 0 {
+	if !slices.Contains(p.Swept, path) {
 		return nil
 	}
+	return p.Values(path)
+}
+
+// Values lists the values that a key takes in the plan's points. One that is not
+// swept may have several: by default a model takes as many GPUs as its profile
+// says, and profiles are swept.
+func (p *Plan) Values(path string) []Setting {
 	var out []Setting
 	for _, point := range p.Points {
-		s := point.Swept[at]
-		if !slices.ContainsFunc(out, func(o Setting) bool { return o.Text() == s.Text() }) {
-			out = append(out, s)
+		for _, s := range point.Settings {
+			if s.Path == path && !slices.ContainsFunc(out, func(o Setting) bool { return o.Text() == s.Text() }) {
+				out = append(out, s)
+			}
 		}
 	}
 	return out
+}
+
+// ValueText writes the value of a key that is not swept; where what is swept
+// changes it, all of them.
+func (p *Plan) ValueText(path string) string {
+	var texts []string
+	for _, s := range p.Values(path) {
+		texts = append(texts, s.Text())
+	}
+	return strings.Join(texts, " or ")
 }
 
 // JSON writes the value as JSON.

@@ -43,6 +43,7 @@ func (d *document) set(text string) {
 	if swept, ok := strings.CutPrefix(path, "sweep."); ok {
 		swept = strings.Trim(swept, `"`)
 		if v, ok := d.parse(path, value, nil); ok {
+			d.dropRivals(swept)
 			place := d.dropAxis(swept)
 			d.addAxis(swept, v, at)
 			d.moveLastAxis(place)
@@ -101,6 +102,7 @@ func (d *document) dropAxis(path string) int {
 	i := slices.IndexFunc(d.axes, func(a axis) bool { return a.path == path })
 	if i >= 0 {
 		d.axes = slices.Delete(d.axes, i, i+1)
+		d.pinned[path] = true
 	}
 	return i
 }
@@ -120,14 +122,14 @@ func (d *document) moveLastAxis(place int) {
 func (d *document) dropRivals(path string) {
 	switch path {
 	case "workload.requests":
-		delete(d.values, "workload.duration_s")
+		d.drop("workload.duration_s")
 	case "workload.duration_s":
-		delete(d.values, "workload.requests")
+		d.drop("workload.requests")
 	case "workload.lengths":
-		delete(d.values, "workload.prompt_tokens")
-		delete(d.values, "workload.output_tokens")
+		d.drop("workload.prompt_tokens")
+		d.drop("workload.output_tokens")
 	case "workload.prompt_tokens", "workload.output_tokens":
-		delete(d.values, "workload.lengths")
+		d.drop("workload.lengths")
 	}
 	model, ok := modelOf(path)
 	if !ok {
@@ -142,10 +144,15 @@ func (d *document) dropRivals(path string) {
 		rest, isModel := strings.CutPrefix(keys[i].path, "models.*.")
 		table, _, _ := strings.Cut(rest, ".")
 		if isModel && table != chosen && slices.Contains(stepTimeKeys, table) {
-			delete(d.values, at+rest)
-			d.dropAxis(at + rest)
+			d.drop(at + rest)
 		}
 	}
+}
+
+// drop forgets what the file says of a key.
+func (d *document) drop(path string) {
+	delete(d.values, path)
+	d.dropAxis(path)
 }
 
 // stepTimeKeys are the ways to give the step times of a model: a key and two

@@ -29,8 +29,12 @@ func resolve(s settings, models []string, f *files) (*Spec, []problem) {
 	w := checkWorkload(s, f, fail)
 	var prices []*Prices
 	for _, m := range models {
-		checkModel(s, m, w, fail)
 		prices = append(prices, f.pricesOf(s, m, fail))
+	}
+	giveGPUs(s, models, prices)
+	for i, m := range models {
+		checkModel(s, m, w, fail)
+		checkGPUs(s, m, prices[i], fail)
 	}
 	if f := get[float64](s, "colocation.factor"); f > 0 && f < 1 {
 		fail("colocation.factor", "1 is no slow-down", "must be 0, which derives it, or at least 1, got %s", formatFloat(f))
@@ -104,13 +108,6 @@ func checkModel(s settings, model string, w *Workload, fail failFunc) {
 	} else if held := w.context(); steady && users*((held+block-1)/block) > kv/block {
 		fail(at+"kv_tokens", "raise it, or lower workload.concurrency",
 			"must hold %d steady requests of %d tokens each, got %d", users, held, kv)
-	}
-	seen := map[int]bool{}
-	for i, gpu := range get[[]int](s, at+"gpus") {
-		if seen[gpu] {
-			fail(locate.Index(at+"gpus", i), "", "GPU %d is given twice", gpu)
-		}
-		seen[gpu] = true
 	}
 }
 

@@ -63,6 +63,10 @@ var rules = []struct {
 	{"steady kv", "B = 4", "kv_tokens = 9071", nil, // 8 requests of 1124 tokens take 71 blocks each
 		"x.toml:8: models.large.kv_tokens: must hold 8 steady requests of 1124 tokens each, got 9071"},
 	{"gpu twice", "B = 4", "gpus = [1, 0,\n1]", nil, "x.toml:9: models.large.gpus[2]: GPU 1 is given twice"},
+	{"too few gpus", "step_ms = { base = 32.0, per_request = 0.1 }\nB = 4", "profile = 'a100-80gb/sglang-0.5.10/qwen3-32b-tp4'\ngpus = [2]", nil,
+		"x.toml:8: models.large.gpus: names 1 GPU, and profile a100-80gb/sglang-0.5.10/qwen3-32b-tp4 holds for a model split over 4 GPUs (tp = 4)\n  fix: [2, 3, 4, 5], or leave gpus out, or choose another profile"},
+	{"too many gpus", "step_ms = { base = 32.0, per_request = 0.1 }\nB = 4", "roofline = { gpu = 'h200', config = 'qwen3-8b' }\ngpus = [1, 2]", nil,
+		"x.toml:8: models.large.gpus: names 2 GPUs, and its roofline holds for a model split over 1 GPU (tp = 1)\n  fix: [1], or leave gpus out, or choose another roofline.tp"},
 	{"warm-up", "duration_s = 600", "duration_s = 60", nil,
 		"x.toml:14: workload.duration_s: must be more than warmup_s 60, got 60\n  fix: lower warmup_s or raise duration_s"},
 	{"requests", "duration_s = 600", "requests = 5", nil,
@@ -219,6 +223,27 @@ func TestSetReplacesTheEnd(t *testing.T) {
 	plan := load(t, small, "workload.kind=closed", "workload.warmup_s=0", "workload.requests=20")
 	if w := plan.Points[0].Spec.Workload; w.Requests != 20 || w.DurationS != 0 {
 		t.Errorf("got %+v, want 20 requests and no duration", w)
+	}
+	// What the file sweeps is replaced as well.
+	swept := strings.Replace(small, "duration_s = 600\n[sweep]\n\"workload.warmup_s\" = [1, 60]", "kind = 'closed'\n[sweep]\n'workload.requests' = [5, 9]", 1)
+	plan = load(t, swept, "workload.duration_s=100")
+	if w := plan.Points[0].Spec.Workload; len(plan.Points) != 1 || w.Requests != 0 || w.DurationS != 100 {
+		t.Errorf("%d points, the first with %+v; want one of 100 s", len(plan.Points), w)
+	}
+}
+
+// So is what hung on it: a plot's axis is none any more, unless it is swept again.
+func TestSetReplacesWhatThePlotShows(t *testing.T) {
+	const x = "models.large.step_ms.base"
+	src := strings.Replace(small, "[sweep]\n", "[plot]\nx = '"+x+"'\n[sweep]\n'"+x+"' = [32, 64]\n", 1)
+	const profiles = "['a100-80gb/sglang-0.5.10/qwen3-8b-tp1', 'a100-80gb/sglang-0.5.10/qwen3-32b-tp2']"
+	for _, c := range []struct{ set, x string }{
+		{x + "=16", ""}, {"models.large.profile=a100-80gb/sglang-0.5.10/qwen3-32b-tp2", ""},
+		{"sweep.models.large.profile=" + profiles, ""}, {"sweep." + x + "=[16, 32, 64]", x},
+	} {
+		if plan := load(t, src, c.set); plan.Plot.X != c.x {
+			t.Errorf("--set %s: the plot shows %q, want %q", c.set, plan.Plot.X, c.x)
+		}
 	}
 }
 

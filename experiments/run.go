@@ -101,6 +101,9 @@ func (r *run) openFolder() error {
 	if err := os.MkdirAll(r.options.Out, 0o755); err != nil {
 		return fmt.Errorf("make the folder for results: %w", err)
 	}
+	if err := mustBeOurs(r.options.Out); err != nil {
+		return err
+	}
 	log, err := os.OpenFile(filepath.Join(r.options.Out, RunLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Names of the files in a run's folder.
@@ -52,10 +53,14 @@ type storeLine struct {
 	Warnings []Warning `json:"warnings,omitempty"`
 }
 
-// OccupiedError says that a folder holds results of another experiment.
-type OccupiedError struct{ Folder, Holds, Wanted string }
+// OccupiedError says that a folder holds results of another experiment, or files
+// that are not ours to replace: then File names one.
+type OccupiedError struct{ Folder, Holds, Wanted, File string }
 
 func (e *OccupiedError) Error() string {
+	if e.File != "" {
+		return fmt.Sprintf("%s holds %s, which no experiment wrote: it is not replaced\n  fix: choose another folder with --out, or move it away", e.Folder, e.File)
+	}
 	return fmt.Sprintf("%s holds results of the experiment %q, not of %q\n  fix: choose another folder with --out", e.Folder, e.Holds, e.Wanted)
 }
 
@@ -64,6 +69,29 @@ type BusyError struct{ Folder string }
 
 func (e *BusyError) Error() string {
 	return fmt.Sprintf("another run is writing to %s\n  fix: wait for its end, or choose another folder with --out", e.Folder)
+}
+
+// mustBeOurs refuses a folder that holds files and none by which a run knows its
+// own: whatever has the name of one that it writes would be lost.
+func mustBeOurs(out string) error {
+	all, err := os.ReadDir(out)
+	if err != nil {
+		return fmt.Errorf("read the folder for results: %w", err)
+	}
+	var other string
+	for _, entry := range all {
+		name := entry.Name()
+		switch {
+		case name == finishedFile || name == RunLog: // the first that a run makes
+			return nil
+		case other == "" && !entry.IsDir() && !strings.HasPrefix(name, "."):
+			other = name
+		}
+	}
+	if other != "" {
+		return &OccupiedError{Folder: out, File: other}
+	}
+	return nil
 }
 
 // openStore reads what an earlier run left in folder out. Evaluations by another
@@ -99,11 +127,14 @@ func openStore(out, experiment, build string, figures, otherFigures int) (*store
 func (s *store) take(old []byte) (whole int, err error) {
 	first, rest, found := bytes.Cut(old, []byte("\n"))
 	var head storeHead
-	if !found || json.Unmarshal(first, &head) != nil {
+	switch begin := []byte(`{"format":`); {
+	case !bytes.HasPrefix(old, begin) && !bytes.HasPrefix(begin, old): // a torn first line is ours
+		return 0, &OccupiedError{Folder: filepath.Dir(s.path), File: finishedFile}
+	case !found || json.Unmarshal(first, &head) != nil:
 		return 0, nil
 	}
 	if head.Experiment != s.head.Experiment {
-		return 0, &OccupiedError{filepath.Dir(s.path), head.Experiment, s.head.Experiment}
+		return 0, &OccupiedError{Folder: filepath.Dir(s.path), Holds: head.Experiment, Wanted: s.head.Experiment}
 	}
 	if head != s.head {
 		return 0, nil

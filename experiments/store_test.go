@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -74,6 +75,39 @@ func TestStoreAfterACrashAtAnyByte(t *testing.T) {
 		}
 		if again := openTestStore(t, out); len(again.done) != want+1 || again.done["new"].Status != StatusOK {
 			t.Fatalf("cut after byte %d: %d records after one more, want %d", n, len(again.done), want+1)
+		}
+	}
+}
+
+// Files that no run wrote are not replaced.
+func TestFolderOfOthers(t *testing.T) {
+	plan := load(t, small)
+	run := func(out string) error {
+		_, err := Run(t.Context(), plan, Options{Evaluate: pretend, Out: out})
+		return err
+	}
+	for _, name := range []string{ResultsCSV, "notes.txt", finishedFile} {
+		out := t.TempDir()
+		writeFile(t, filepath.Join(out, name), "precious\n")
+		var occupied *OccupiedError
+		if err := run(out); !errors.As(err, &occupied) || occupied.File != name || !strings.Contains(err.Error(), "fix: choose another folder") {
+			t.Errorf("beside %s: %v", name, err)
+		}
+		if text, err := os.ReadFile(filepath.Join(out, name)); err != nil || string(text) != "precious\n" {
+			t.Errorf("%s is %q now, %v", name, text, err)
+		}
+	}
+	// A folder may be there, with others and with files that hide in it; and what
+	// a run left, at whatever point it stopped, is its own.
+	for _, names := range [][]string{{}, {".DS_Store", "other/results.csv"}, {RunLog}, {RunLog, ResultsCSV}} {
+		out := t.TempDir()
+		for _, name := range names {
+			writeFile(t, filepath.Join(out, name), "")
+		}
+		for range 2 {
+			if err := run(out); err != nil {
+				t.Errorf("beside %v: %v", names, err)
+			}
 		}
 	}
 }

@@ -30,6 +30,8 @@ type served struct {
 	engine           string
 	waiting, running int
 	promptTokens     float64
+	prefix           prefix
+	lostKV           float64 // times that answers lost their KV
 	tokens           float64
 	rate             rate
 	finished         [3]float64 // as in reasons
@@ -37,6 +39,10 @@ type served struct {
 	hists [len(families)]*histogram
 	by    [measures][]*histogram // the same, by what they are of
 }
+
+// prefix counts tokens of prompts that may have been there already, and those that
+// were.
+type prefix struct{ asked, cached float64 }
 
 var reasons = [3]string{finishStop, finishLength, finishAbort}
 
@@ -167,13 +173,18 @@ func (t *tally) over(c *choice, now time.Time) {
 		return
 	}
 	s.observe(wholeAnswer, now.Sub(t.start).Seconds())
-	s.observe(promptSize, float64(len(c.request.Prompt)))
 	s.observe(answerSize, float64(len(c.tokens)))
 	s.observe(allowedSize, float64(c.request.MaxTokens))
 	s.observe(lostKV, float64(c.retracted))
+	s.lostKV += float64(c.retracted)
+	if c.index%c.ask.n == 0 { // as in usage: the other answers to a prompt find it there
+		s.prefix.asked += float64(len(c.request.Prompt))
+		s.prefix.cached += float64(c.cached)
+	}
 	p := &t.prompts[c.prompt]
 	p.left, p.longest = p.left-1, max(p.longest, len(c.tokens))
 	if p.left == 0 {
+		s.observe(promptSize, float64(len(c.request.Prompt)))
 		s.observe(answersAsked, float64(c.ask.n))
 		s.observe(longestAnswer, float64(p.longest))
 	}

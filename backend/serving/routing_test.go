@@ -30,8 +30,13 @@ func TestR1NeverAndAlways(t *testing.T) {
 			t.Errorf("threshold %s: got %+v, want %+v", c.threshold, r, c.want)
 		}
 	}
+	// The error that names the two says which is which.
+	body := strings.Replace(asks(0, ""), `"custom_params":{`, `"custom_params":{"threshold":3,`, 1)
+	if status, text, _ := s.try(t.Context(), textPath, body); status != 400 || !strings.Contains(text, "-1 to route never, or 2 to route always") {
+		t.Errorf("threshold 3: %d: %s", status, text)
+	}
 	// A model can be forced on a request to the routed name, too.
-	body := strings.Replace(asks(0, ""), `"custom_params":{`, `"custom_params":{"model":"large",`, 1)
+	body = strings.Replace(asks(0, ""), `"custom_params":{`, `"custom_params":{"model":"large",`, 1)
 	if r := s.ask(body); r.text != large.text {
 		t.Errorf("forced: got %q", r.text)
 	}

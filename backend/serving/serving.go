@@ -136,7 +136,7 @@ func tell(err error) error {
 	case errors.Is(err, subserver.ErrOutgrown):
 		return &frontdoor.Error{Status: http.StatusBadRequest, Message: "the request has outgrown the KV memory of a model: ask for fewer tokens"}
 	case errors.Is(err, subserver.ErrQueueFull):
-		return &frontdoor.Error{Status: http.StatusServiceUnavailable, Message: "The request queue is full."}
+		return frontdoor.ErrQueueFull
 	case errors.Is(err, subserver.ErrDraining):
 		return &frontdoor.Error{Status: http.StatusServiceUnavailable, Message: "the server is shutting down"}
 	case errors.Is(err, subserver.ErrFailed):

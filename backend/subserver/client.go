@@ -19,7 +19,6 @@ type clientWord struct {
 	reason  scheduler.Reason
 	cause   error  // of an end that is not the request's own; nil otherwise
 	detail  string // beside cause
-	cached  int    // wrote: see Stream.Cached
 }
 
 type clientKind uint8
@@ -83,7 +82,7 @@ func (s *subserver) hear(sessions map[scheduler.RequestID]*session, w *clientWor
 		c.stream.end(scheduler.ReasonAbort, "", &EndError{w.id, scheduler.ReasonAbort, ErrCanceled, ""})
 		s.inbox.put(word{event: scheduler.Event{Kind: scheduler.Aborted, Request: w.id}})
 	default:
-		if c.write(w.chunk, w.cached) {
+		if c.write(w.chunk) {
 			s.inbox.put(word{event: scheduler.Event{Kind: scheduler.Stop, Request: w.id}})
 		}
 	}
@@ -105,7 +104,7 @@ func (c *Config) newSession(r *Request, stream *Stream) *session {
 }
 
 // write shows tokens to the client and reports whether they ended the request.
-func (c *session) write(chunk Chunk, cached int) (stopped bool) {
+func (c *session) write(chunk Chunk) (stopped bool) {
 	if chunk.Start != c.shown {
 		panic("subserver: tokens were lost or shown twice")
 	}
@@ -115,7 +114,7 @@ func (c *session) write(chunk Chunk, cached int) (stopped bool) {
 		chunk.Top = chunk.Top[:n]
 	}
 	c.shown += n
-	c.stream.push(chunk, cached)
+	c.stream.push(chunk)
 	if stop != "" {
 		c.ended = true
 		c.stream.end(scheduler.ReasonStop, stop, nil)
@@ -132,7 +131,7 @@ func (c *session) finish(w *clientWord) {
 	}
 	text, stop := c.teller.rest()
 	if text != "" {
-		c.stream.push(Chunk{Start: c.shown, Text: text, AtNs: w.chunk.AtNs, Writer: w.chunk.Writer}, w.cached)
+		c.stream.push(Chunk{Start: c.shown, Text: text, AtNs: w.chunk.AtNs, Writer: w.chunk.Writer})
 	}
 	if stop != "" {
 		w.reason = scheduler.ReasonStop

@@ -26,7 +26,7 @@ type Model struct {
 	MaxRunning  int            // requests in a step at most
 	ChunkTokens int            // rows in a step at most; more than MaxRunning
 	KVTokens    int            // size of the KV pool, at most what the engine has
-	BlockTokens int
+	BlockTokens int            // tokens in a KV block
 	MaxContext  int            // tokens of a request at most; 0: what the engine says, or the KV pool if it is elsewhere
 	Rule        scheduler.Rule // nil: that of the Config
 }
@@ -35,12 +35,12 @@ type Model struct {
 type Config struct {
 	Models     []Model
 	Algorithm  algorithms.Algorithm
-	Rule       scheduler.Rule
-	Thresholds scheduler.Thresholds
-	QueueLimit int  // arrivals that may wait at a home
-	NoReuse    bool // equal prompts do not share KV
-	Static     bool // admit nobody until all who were admitted have ended
-	Reread     bool // every visit extends the whole request again
+	Rule       scheduler.Rule       // of the models that have none of their own
+	Thresholds scheduler.Thresholds // B of each model, by how many requests are live
+	QueueLimit int                  // arrivals that may wait at a home; beyond it they are refused
+	NoReuse    bool                 // equal prompts do not share KV
+	Static     bool                 // admit nobody until all who were admitted have ended
+	Reread     bool                 // every visit extends the whole request again
 	// HoldContext, if above 0, is what every request counts with; only engines
 	// that read no KV can run so.
 	HoldContext int
@@ -113,6 +113,8 @@ type Chunk struct {
 	// BegunNs is when the home's first step for the request began, on the same
 	// clock: until then it waited. 0 where a chunk brings no tokens.
 	BegunNs int64
+	// Cached counts the tokens of the prompt whose KV the home had at that time.
+	Cached int
 	// Retracted counts how often the request has lost its KV at the home so far.
 	Retracted int
 	// Top tells of each of Tokens what Request.Logprobs asked for: Token, Logprob

@@ -38,7 +38,6 @@ type Dispatcher struct {
 	servers []*System // by model
 	taps    []*tap
 	door    door
-	closed  atomic.Bool
 	lastID  atomic.Uint64 // of submissions
 }
 
@@ -119,12 +118,7 @@ func (d *Dispatcher) Drain(ctx context.Context) error {
 
 // Close breaks off what is open and stops the servers.
 func (d *Dispatcher) Close() error {
-	if d.closed.Swap(true) {
-		return errors.New("subserver: closed twice")
-	}
-	d.door.close()
-	d.door.cancelAll()
-	if err := d.door.await(context.Background()); err != nil {
+	if err := d.door.end(); err != nil {
 		return err
 	}
 	return d.stop()
@@ -166,8 +160,11 @@ type followed struct {
 	model   int                  // whose server gets it next
 	ids     []algorithms.Token
 	written int
-	cached  int // tokens of the prompt that the first submission found
-	view    algorithms.View
+	// What the home told of its first step, and how often submissions lost their
+	// KV there.
+	begunNs          int64
+	cached, retracts int
+	view             algorithms.View
 }
 
 // follow brings a request to its end.
@@ -227,7 +224,7 @@ func (f *followed) token(ctx context.Context) (why scheduler.Reason, over bool, 
 			retell(&chunk.Top[i], v.Token)
 		}
 		chunk.Tokens, chunk.Writer, chunk.AtNs = []algorithms.Token{v.Token}, from, f.d.NowNs()
-		f.client.write(chunk, f.cached)
+		f.client.write(chunk)
 		switch {
 		case slices.Contains(f.request.EOS, v.Token):
 			return scheduler.ReasonStop, true, nil
@@ -273,8 +270,12 @@ func (f *followed) submit(ctx context.Context) (Chunk, *algorithms.Signals, erro
 		return Chunk{}, nil, err
 	}
 	if f.written == 0 && f.view.Hops == 0 {
-		f.cached = s.Cached()
+		f.begunNs, f.cached = chunk.BegunNs, chunk.Cached
 	}
+	if f.model == f.request.Home {
+		f.retracts += chunk.Retracted
+	}
+	chunk.BegunNs, chunk.Cached, chunk.Retracted = f.begunNs, f.cached, f.retracts
 	return chunk, t.close(r.ID), nil
 }
 

@@ -132,8 +132,14 @@ func TestDispatcherTellsWhatTheHomeHad(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if o := read(t, r, s, -1); o.err != nil || s.Cached() != c.want {
-				t.Errorf("%+v: %d tokens were cached, %v", c, s.Cached(), o.err)
+			asked := d.NowNs()
+			for _, chunk := range chunks(t, s) {
+				if chunk.BegunNs != asked || chunk.Cached != c.want { // an idle server begins at once
+					t.Errorf("%+v: begun at %d ns, want %d; %d tokens were cached", c, chunk.BegunNs, asked, chunk.Cached)
+				}
+			}
+			if s.Cached() != c.want {
+				t.Errorf("%+v: %d tokens were cached", c, s.Cached())
 			}
 		}
 		if err := d.Close(); err != nil {

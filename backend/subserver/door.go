@@ -2,6 +2,7 @@ package subserver
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/tokenrouter/tokenrouter/scheduler"
@@ -12,7 +13,8 @@ type door struct {
 	mu     sync.Mutex
 	open   map[scheduler.RequestID]*Stream
 	lastID scheduler.RequestID
-	shut   bool
+	shut   bool // nobody may enter
+	ended  bool
 	empty  chan struct{} // closed when open is empty; nil unless somebody waits
 }
 
@@ -85,11 +87,18 @@ func (d *door) close() {
 	d.shut = true
 }
 
-// cancelAll breaks off what is open.
-func (d *door) cancelAll() {
+// end lets nobody in any more, breaks off what is open and waits until nothing
+// is. It may be called once.
+func (d *door) end() error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	if d.ended {
+		d.mu.Unlock()
+		return errors.New("subserver: closed twice")
+	}
+	d.ended, d.shut = true, true
 	for _, s := range d.open {
 		s.Cancel()
 	}
+	d.mu.Unlock()
+	return d.await(context.Background())
 }

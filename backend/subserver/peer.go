@@ -216,9 +216,9 @@ func (s *subserver) failVisit(id scheduler.RequestID, k *known, problem string) 
 
 func (s *subserver) emit(msg *scheduler.Message) {
 	k := s.known[msg.Request]
-	s.say(clientWord{kind: wrote, id: msg.Request, cached: k.cached, chunk: Chunk{
+	s.say(clientWord{kind: wrote, id: msg.Request, chunk: Chunk{
 		Start: msg.Start, Tokens: slices.Clone(msg.Tokens), Writer: msg.Writer, AtNs: s.nowNs,
-		BegunNs: k.begunNs, Retracted: k.retracts, Top: k.showTop(msg.Start, msg.Tokens)}})
+		BegunNs: k.begunNs, Cached: k.cached, Retracted: k.retracts, Top: k.showTop(msg.Start, msg.Tokens)}})
 }
 
 func (s *subserver) say(w clientWord) { s.said = append(s.said, w) }

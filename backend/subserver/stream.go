@@ -111,9 +111,9 @@ func (s *Stream) Cancel() {
 	s.cancel()
 }
 
-func (s *Stream) push(c Chunk, cached int) {
+func (s *Stream) push(c Chunk) {
 	s.mu.Lock()
-	s.cached = max(s.cached, cached)
+	s.cached = max(s.cached, c.Cached)
 	s.chunks = append(s.chunks, c)
 	s.mu.Unlock()
 	s.ring()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tokenrouter/tokenrouter/scheduler"
@@ -25,7 +24,6 @@ type System struct {
 
 	door door
 
-	closed   atomic.Bool
 	brokenMu sync.Mutex
 	broken   error  // the first failure of an engine or a peer
 	gone     []bool // models that are lost; nil: none
@@ -187,12 +185,7 @@ func (s *System) Flush() error {
 // Close breaks off what is still open, waits for the steps in flight and ends
 // all loops. The error is that of the event log or the transport.
 func (s *System) Close() error {
-	if s.closed.Swap(true) {
-		return errors.New("subserver: closed twice")
-	}
-	s.door.close()
-	s.door.cancelAll()
-	if err := s.door.await(context.Background()); err != nil {
+	if err := s.door.end(); err != nil {
 		return err
 	}
 	return s.stop()

@@ -15,10 +15,11 @@ const (
 	stepsFixed  = 2 << 20  // tags met, items of ranges, values looked at
 	stepsFactor = 16
 	macroDepth  = 200
-	// madeMax bounds the bytes of texts and lists that are made in all, most of
-	// them garbage at once, so that none can hold more. Some templates copy the
+	// madeFixed bounds the bytes of texts and lists that are made in all, most of
+	// them garbage at once, so that no more can be held. Some templates copy the
 	// list of messages for each message.
-	madeMax = 1 << 30
+	madeFixed  = 1 << 30
+	madeFactor = 32
 	// renderTime ends what is within these limits and still slow, such as a
 	// search through megabytes at each of a million steps. Templates of known
 	// models take milliseconds.
@@ -38,7 +39,7 @@ type meter struct {
 
 func newMeter(input int) *meter {
 	return &meter{
-		text: textFixed + textFactor*input, steps: stepsFixed + stepsFactor*input, depth: macroDepth, made: madeMax,
+		text: textFixed + textFactor*input, steps: stepsFixed + stepsFactor*input, depth: macroDepth, made: madeFixed + madeFactor*input,
 		longest: valueFixed + textFactor*input,
 		end:     time.Now().Add(renderTime),
 		printed: printed,
@@ -220,8 +221,13 @@ func (m *meter) make(v jinja.Value) error {
 }
 
 func (m *meter) makeBytes(n int) error {
-	if m.made -= n; m.made < 0 && m.err == nil {
+	m.made -= n
+	switch {
+	case m.err != nil:
+	case m.made < 0:
 		m.err = errLong
+	case n >= 1<<16 && time.Now().After(m.end):
+		m.err = errSlow
 	}
 	return m.err
 }

@@ -255,7 +255,10 @@ func printPlan(out io.Writer, p *experiments.Plan) error {
 			fmt.Fprintf(w, "%s = %s  # swept, the last key fastest\n", s.Path, experiments.TOML(values))
 			continue
 		}
-		fmt.Fprintf(w, "%s = %s%s\n", s.Path, s.Text(), comment)
+		if len(p.Values(s.Path)) > 1 {
+			comment += ", by what is swept"
+		}
+		fmt.Fprintf(w, "%s = %s%s\n", s.Path, p.ValueText(s.Path), comment)
 	}
 	return w.Flush()
 }

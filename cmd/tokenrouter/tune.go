@@ -107,7 +107,22 @@ func (o *tuneOptions) tune(cmd *cobra.Command, plan *experiments.Plan, options d
 			return err
 		}
 	}
+	if !o.json {
+		printSharing(cmd.OutOrStdout(), plan)
+	}
 	return nil
+}
+
+// printSharing says what the answers take models on one GPU to cost each other.
+func printSharing(out io.Writer, plan *experiments.Plan) {
+	texts := plan.SharingTexts()
+	if len(texts) == 0 {
+		return
+	}
+	fmt.Fprintln(out, "\n"+strings.Join(texts, "\n"))
+	if len(plan.FullSpeed()) > 0 {
+		fmt.Fprintf(out, "--set colocation.factor=%g shows what a slow-down would change.\n", experiments.SlowFactor)
+	}
 }
 
 // tunePoint returns as soon as ctx ends; the search then goes on unheard until

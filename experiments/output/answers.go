@@ -44,10 +44,10 @@ func (v *view) answers() []string {
 	return append(out, v.footnotes()...)
 }
 
-// footnotes are the sentences after the answers: what others published, and
-// what could not be shown.
+// footnotes are the sentences after the answers: what they rest on, what others
+// published, and what could not be shown.
 func (v *view) footnotes() []string {
-	return slices.Concat(v.publishedText(), v.unfinished(), v.notApplicable())
+	return slices.Concat(v.fullSpeed(), v.publishedText(), v.unfinished(), v.notApplicable())
 }
 
 // unfinished warns of systems that refused or dropped requests: their latencies
@@ -202,7 +202,7 @@ const sameFigure = 5e-4
 
 // answerBest names the systems with the best plotted figure in a group.
 func (v *view) answerBest(group combo) string {
-	lowIsGood := lowIsGood(v.results.Figures[v.y].Name)
+	low := lowIsGood(v.results.Figures[v.y].Name)
 	var parts, best []string
 	bestY := math.NaN()
 	for _, system := range v.results.Plan.Systems {
@@ -217,7 +217,7 @@ func (v *view) answerBest(group combo) string {
 			best, bestY = []string{system}, y
 		case math.Abs(y/bestY-1) < sameFigure:
 			best = append(best, system)
-		case lowIsGood == (y < bestY):
+		case low == (y < bestY):
 			best, bestY = []string{system}, y
 		}
 	}
@@ -231,20 +231,28 @@ func (v *view) answerBest(group combo) string {
 	return fmt.Sprintf("%s %s best in %s: %s", strings.Join(best, " and "), verb, figureLabel(v.results.Figures[v.y].Name), strings.Join(parts, ", "))
 }
 
-// answerCombination names the combination with the best plotted figure.
+// answerCombination names the combination with the best plotted figure, and
+// beside costs the fastest.
 func (v *view) answerCombination() []string {
 	rows := v.pick(func(r *experiments.Row) bool { return r.On == v.bestPlace() && !math.IsNaN(r.Mean[v.y]) })
 	if len(rows) == 0 {
 		return nil
 	}
-	best := rows[0]
-	for _, r := range rows[1:] {
-		if lowIsGood(v.results.Figures[v.y].Name) == (r.Mean[v.y] < best.Mean[v.y]) {
-			best = r
+	at := func(y int) string {
+		best := rows[0]
+		for _, r := range rows[1:] {
+			if lowIsGood(v.results.Figures[y].Name) == (r.Mean[y] < best.Mean[y]) {
+				best = r
+			}
 		}
+		return unbroken(fmt.Sprintf("Best %s: %s with %s (%s).", figureLabel(v.results.Figures[y].Name),
+			short(best.Mean[y]), v.label(best.Point.Swept), best.System))
 	}
-	return []string{unbroken(fmt.Sprintf("Best %s: %s with %s (%s).", figureLabel(v.results.Figures[v.y].Name),
-		short(best.Mean[v.y]), v.label(best.Point.Swept), best.System))}
+	out := []string{at(v.y)}
+	if v.results.Figures[v.y].Name == costFigure { // the cheapest are seldom the fastest
+		out = append(out, at(v.figure(throughput)))
+	}
+	return out
 }
 
 // unbroken keeps a number, its sign and its unit on one line.

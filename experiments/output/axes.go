@@ -55,13 +55,13 @@ func newView(r *experiments.Results) *view {
 		free = slices.Delete(free, i, i+1)
 		return path
 	}
-	any := func(string) bool { return true }
+	whichever := func(string) bool { return true }
 	prefer := v.isCurve
 	if !slices.ContainsFunc(free, prefer) {
 		prefer = func(path string) bool { return !experiments.IsThreshold(path) }
 	}
 	v.x = take(p.X, prefer)
-	v.facet = take(p.Facet, any)
+	v.facet = take(p.Facet, whichever)
 	if p.Series != "" && p.Series != bySystem && p.Series != "on" {
 		v.series = append(v.series, p.Series)
 	}

@@ -31,7 +31,7 @@ func (v *view) page(figures []drawn, command string) *report.Page {
 		p.Tables = append(p.Tables, *v.cells())
 	}
 	for _, s := range v.results.Plan.Points[0].Settings {
-		text := s.Text()
+		text := v.results.Plan.ValueText(s.Path)
 		if slices.Contains(v.results.Plan.Swept, s.Path) {
 			text = "swept"
 		}

@@ -234,32 +234,36 @@ func (s *scanner) value(path string, depth int) {
 
 func (s *scanner) array(path string, depth int) {
 	s.next()
-	for i := 0; ; i++ {
-		s.blank()
-		if s.at == len(s.src) || s.peek() == ']' {
-			s.next()
-			return
-		}
+	for i := 0; !s.closed(']'); i++ {
 		element, start := Index(path, i), s.at
 		s.record(element, s.row)
 		s.value(element, depth+1)
-		s.blank()
-		if s.peek() == ',' {
-			s.next()
-		} else if s.at == start {
-			s.next() // Not TOML.
-		}
+		s.separator(start)
+	}
+}
+
+// closed steps over the end of an array or an inline table, if it is here.
+func (s *scanner) closed(end byte) bool {
+	s.blank()
+	if s.at < len(s.src) && s.peek() != end {
+		return false
+	}
+	s.next()
+	return true
+}
+
+// separator steps over what lies between an element that began at start and the
+// next one, and over at least one byte, so that the scan ends whatever the text.
+func (s *scanner) separator(start int) {
+	s.blank()
+	if s.peek() == ',' || s.at == start {
+		s.next()
 	}
 }
 
 func (s *scanner) inlineTable(path string, depth int) {
 	s.next()
-	for {
-		s.blank()
-		if s.at == len(s.src) || s.peek() == '}' {
-			s.next()
-			return
-		}
+	for !s.closed('}') {
 		start, row, inner := s.at, s.row, path
 		for _, part := range s.dotted() {
 			inner = Join(inner, part)
@@ -271,12 +275,7 @@ func (s *scanner) inlineTable(path string, depth int) {
 			s.blank()
 			s.value(inner, depth+1)
 		}
-		s.blank()
-		if s.peek() == ',' {
-			s.next()
-		} else if s.at == start {
-			s.next() // Not TOML.
-		}
+		s.separator(start)
 	}
 }
 
