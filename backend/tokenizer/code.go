@@ -27,6 +27,8 @@ const (
 	sumName       = meteredPrefix + "sum"
 	sliceName     = meteredPrefix + "slice"
 	mapName       = meteredPrefix + "map"
+	markupName    = meteredPrefix + "markup"
+	keptName      = meteredPrefix + "kept"
 	fieldName     = meteredPrefix + "field"
 )
 
@@ -45,10 +47,7 @@ var growing = map[string]string{"replace": "|.", "join": "|", "indent": "|", "fo
 	"split": ".", "strip": ".", "lstrip": ".", "rstrip": ".", "trim": "|", "list": "|", "fromjson": "|", "from_json": "|"}
 
 // cheap are the filters that take as long for any value.
-var cheap = []string{"default", "d", "safe", "first", "last", "length", "count", "abs"}
-
-// writing are the filters that make the text of any value.
-var writing = append([]string{"escape", "e"}, plainFilters...)
+var cheap = []string{"default", "d", "first", "last", "length", "count", "abs"}
 
 // plainFilters make a text of a text, and no longer one.
 var plainFilters = []string{"upper", "lower", "trim", "title", "capitalize", "string"}
@@ -66,6 +65,7 @@ type code struct {
 	call    string // of a call, what it is itself
 	depth   int
 	literal bool // a text, number or constant
+	markup  bool // a text that is safe in HTML
 }
 
 // parser reads one tag. The first error ends it: from there on it sees the end of
@@ -188,9 +188,22 @@ func (p *parser) operators(part func() code, write func(operator string, a, b co
 			// nobody would notice.
 			p.failf(`"…" %% … , the formatting of strings, is not supported`)
 		}
+		markup := operator == "+" && (left.markup || right.markup)
+		if markup {
+			// What is not yet safe becomes so, even though no escapes are asked for.
+			left, right = p.safe(left), p.safe(right)
+		}
 		left = p.node("("+write(operator, left, right)+")", left, right)
+		left.markup = markup
 	}
 	return left
+}
+
+func (p *parser) safe(e code) code {
+	if e.markup {
+		return e
+	}
+	return p.node("("+e.text+"|"+markupName+")", e)
 }
 
 func writePlain(operator string, a, b code) string {
@@ -436,13 +449,19 @@ func (p *parser) filter(e code) code {
 			p.failf("map is supported only with attribute=, tojson or one of %s", strings.Join(plainFilters, ", "))
 		}
 		return write(look(e), mapName, plain)
+	case name == "safe":
+		return code{text: e.text, depth: e.depth, literal: e.literal, markup: true}
+	case name == "escape" || name == "e":
+		e = p.safe(p.node(written(e), e))
+		e.markup = true
+		return e
 	case slices.Contains(cheap, name):
 		return write(e.text, name, plain)
 	case (name == "selectattr" || name == "rejectattr") && len(a.values) == 1:
 		return write(look(e), name, look, "'truthy'") // the engine would panic
 	case (name == "select" || name == "reject") && len(a.values) == 0:
 		return write(look(e), name, look, "''")
-	case slices.Contains(writing, name):
+	case slices.Contains(plainFilters, name):
 		return write(written(e), name, look)
 	}
 	return write(look(e), name, look)

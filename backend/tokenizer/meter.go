@@ -71,6 +71,7 @@ func (m *meter) addTo(variables map[string]jinja.Value) {
 		sliceName:                   m.slice,
 		mapName:                     m.each,
 		sumName:                     m.sum,
+		markupName:                  m.markup,
 		meteredPrefix + "strip":     m.strip,
 		meteredPrefix + "trim":      m.trim,
 		meteredPrefix + "lstrip":    m.lstrip,

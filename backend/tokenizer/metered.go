@@ -21,8 +21,16 @@ const (
 
 // rewriter writes a template anew.
 type rewriter struct {
-	out    strings.Builder
-	blocks []string // words of the blocks that are open
+	out    []string
+	blocks []block // that are open
+}
+
+// block is one that is open.
+type block struct {
+	word string
+	at   int      // of a loop: where its tag stands in out
+	own  []string // of a loop: the variables that it goes through
+	sets []string // of a loop: those that it sets
 }
 
 // metered returns source with its reports.
@@ -37,17 +45,16 @@ func metered(source string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w := &rewriter{}
-	w.out.WriteString(report(pieces[0].text))
+	w := &rewriter{out: []string{report(pieces[0].text)}}
 	for _, piece := range pieces[1:] {
 		if err := w.tag(piece); err != nil {
 			return "", fmt.Errorf("line %d: %w", piece.line, err)
 		}
 	}
 	if n := len(w.blocks); n > 0 {
-		return "", fmt.Errorf("%s without its end", w.blocks[n-1])
+		return "", fmt.Errorf("%s without its end", w.blocks[n-1].word)
 	}
-	return w.out.String(), nil
+	return strings.Join(w.out, ""), nil
 }
 
 // tag writes a tag and the text behind it.
@@ -72,7 +79,7 @@ func (w *rewriter) tag(piece piece) error {
 	if p.peek() != "" {
 		p.failf("%s where the tag should end", p.found())
 	}
-	w.out.WriteString(before + written + after)
+	w.out = append(w.out, before, written, "", after) // see keepFromRounds
 	return p.err
 }
 
@@ -128,35 +135,58 @@ func (w *rewriter) statement(p *parser, text string) (before, written, after str
 }
 
 func (w *rewriter) open(p *parser, word string) {
-	if w.blocks = append(w.blocks, word); len(w.blocks) > blocksMax {
+	if w.blocks = append(w.blocks, block{word: word, at: len(w.out)}); len(w.blocks) > blocksMax {
 		p.failf("more than %d blocks within each other", blocksMax)
 	}
 }
 
 func (w *rewriter) close(p *parser, word string) {
 	n := len(w.blocks)
-	if n == 0 || "end"+w.blocks[n-1] != word {
+	if n == 0 || "end"+w.blocks[n-1].word != word {
 		p.failf("%s without its beginning", word)
 		return
+	}
+	if word == "endfor" {
+		w.keepFromRounds(w.blocks[n-1])
 	}
 	w.blocks = w.blocks[:n-1]
 }
 
-// leaveRound checks that a loop is there to be left, in the same macro.
-func (w *rewriter) leaveRound(p *parser, word string) {
-	for i := len(w.blocks) - 1; i >= 0 && w.blocks[i] != "macro" && w.blocks[i] != "call"; i-- {
-		if w.blocks[i] == "for" {
-			return
+// scope is the innermost block that has variables of its own, or nil.
+func (w *rewriter) scope() *block {
+	for i := len(w.blocks) - 1; i >= 0; i-- {
+		if word := w.blocks[i].word; word == "for" || word == "macro" || word == "call" {
+			return &w.blocks[i]
 		}
 	}
-	p.failf("%s outside of a loop", word)
+	return nil
+}
+
+// keepFromRounds has each round of a loop begin with the variables from before
+// the loop. To the engine, what a round sets is there in the next one.
+func (w *rewriter) keepFromRounds(loop block) {
+	for _, name := range loop.sets {
+		kept := fmt.Sprintf("%s_%d_%s", keptName, len(w.blocks), name)
+		w.out[loop.at] += "{% set " + kept + " = " + name + " %}\n"
+		w.out[loop.at+2] += "{% set " + name + " = " + kept + " %}\n"
+	}
+}
+
+// leaveRound checks that a loop is there to be left, in the same macro.
+func (w *rewriter) leaveRound(p *parser, word string) {
+	if scope := w.scope(); scope == nil || scope.word != "for" {
+		p.failf("%s outside of a loop", word)
+	}
 }
 
 func (w *rewriter) loop(p *parser) string {
 	w.open(p, "for")
-	text := "for " + p.variable()
+	loop := w.scope()
+	loop.own = append(loop.own, "loop", p.variable())
+	text := "for " + loop.own[1]
 	if p.take(",") {
-		text += ", " + p.variable()
+		loop.own = append(loop.own, p.variable())
+		text += ", " + loop.own[2]
 	}
 	p.expect("in")
 	// The engine splits the rest at the words that are in no brackets.
@@ -169,6 +199,9 @@ func (w *rewriter) loop(p *parser) string {
 
 func (w *rewriter) set(p *parser, text string) (before, written, after string) {
 	name := p.variable()
+	if scope := w.scope(); scope != nil && p.peek() != "." && !slices.Contains(scope.own, name) && !slices.Contains(scope.sets, name) {
+		scope.sets = append(scope.sets, name)
+	}
 	if p.peek() == "" {
 		w.open(p, "set")
 		return "", "set " + name, report(text)

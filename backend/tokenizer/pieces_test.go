@@ -25,6 +25,10 @@ func TestTemplatesPrintWhatPythonPrints(t *testing.T) {
 		{"{{ '%s and %d%%'|format('x', 3) }} {{ {'b': 1, 'a': 2}|map('tojson')|join(', ') }}", "x and 3% \"b\", \"a\""},
 		{"{{ ' \u00a0\\t x \\x1c'.strip() }}|{{ '--x-'.lstrip('-') }}|{{ 'x \\x0b'.rstrip() }}|{{ 'xyx'|trim('x') }}|", "x|x-|x|y|"},
 		{"{{ [1] + [2] }} {{ 1 + true }} {{ 1 + 0.5 }} {{ 'a' + 'b' ~ 1 }}", "[1, 2] 2 1.5 ab1"},
+		{"{% set a = 1 %}{% for i in [1, 2] %}{{ a }}{{ b }}{% set a = 2 %}{% if i == 1 %}{% set b = 5 %}{% endif %}{{ a }}{% endfor %}{{ a }}{{ b }}", "12121"},
+		{"{% for i in [1, 2] %}{% set i = i + 1 %}{{ i }}{% for k in [7, 8] %}{{ x }}{% set x = i %}{{ x }}{% endfor %}{% set x = 0 %}{% endfor %}", "222333"},
+		{"{% for i in [1, 2] %}{% macro f() %}{% set a = 1 %}{{ a }}{% endmacro %}{{ f() }}{{ a }}{% set s %}<{{ s }}>{% endset %}{{ s }}{% endfor %}", "1<>1<>"},
+		{"{{ '<'|safe + '<' + 'x'|safe + \"'\" }} {{ '<' ~ '<'|safe ~ '<' }} {{ ('<'|e) + '\"' }} {{ [1]|safe }}", "<&lt;x&#39; <<< &lt;&#34; [1]"},
 	} {
 		got, err := renderSource(t, c.source, hello)
 		if err != nil || got != c.want {

@@ -36,6 +36,17 @@ func (m *meter) sum(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, 
 	return jinja.Undefined(), fmt.Errorf("a sum of %s and %s", kindOf(a), kindOf(b))
 }
 
+var markup = strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;")
+
+// markup is a text made safe in HTML, as Python does it.
+func (m *meter) markup(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	if !args[0].IsString() {
+		return jinja.Undefined(), fmt.Errorf("a sum of a text and %s", kindOf(args[0]))
+	}
+	text := markup.Replace(args[0].AsString())
+	return jinja.NewString(text), m.fits(len(text))
+}
+
 // asNumber is v, or 0 or 1 for false or true.
 func asNumber(v jinja.Value) jinja.Value {
 	switch {
