@@ -116,7 +116,7 @@ func (d drawn) piece(depth int) string {
 		filter := d.one("", " if "+e(), " if loop is defined")
 		return d.statement("for "+d.one("a", "s", "k, a")+" in "+e()+filter) + round() + d.one("", d.statement("break")) + d.statement("endfor")
 	case 4:
-		return d.statement("for a in l") + body() + d.statement("if a == 1") + d.statement("continue") + d.statement("endif") + d.statement("else") +
+		return d.statement("for a in l") + round() + d.statement("if a == 1") + d.statement("continue") + d.statement("endif") + d.statement("else") +
 			round() + d.statement("endfor")
 	case 5:
 		return d.statement("set " + d.one("a", "s", "l", "n.a", "o.b") + d.one(" = ", "=") + e())
