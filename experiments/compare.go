@@ -13,6 +13,9 @@ type Comparison struct {
 	System string
 	Place  string // where it was measured
 
+	Settled []Threshold // see Point.Settled
+	Same    []*Point    // others that come to the same for the system
+
 	Chain, Sim, Measured float64 // token/s
 	LongSim              float64 // token/s, over a window so long that chance plays no part; see Plan.Long
 	RelSE, SimRelSE      float64 // relative standard errors of Measured and Sim
@@ -43,19 +46,24 @@ type Tolerance struct {
 }
 
 // Compare lists the measured cells of the results, seeds gathered, each once:
-// cells that differ in a threshold that their rule does not read are one.
+// cells that differ in a threshold that their rule does not read are one, and so
+// are those of which one was told the threshold that the chain found for another.
 func Compare(r *Results, tol Tolerance) []Comparison {
 	rows := r.Rows()
 	var out []Comparison
-	seen := map[string]bool{}
+	seen := map[string]int{}
 	for i := range rows {
 		row := &rows[i]
-		key := Cell{Point: row.Point, System: row.System, On: row.On}.Key()
-		if !IsReal(row.On) || seen[key] {
+		if !IsReal(row.On) {
 			continue
 		}
-		seen[key] = true
-		c := Comparison{Point: row.Point, System: row.System, Place: row.On}
+		key := Cell{Point: row.Point, System: row.System, On: row.On}.settledKey()
+		if k, again := seen[key]; again {
+			out[k].Same = append(out[k].Same, row.Point)
+			continue
+		}
+		seen[key] = len(out)
+		c := Comparison{Point: row.Point, System: row.System, Place: row.On, Settled: row.Point.Settled()}
 		other := func(on string) *Row {
 			k := slices.IndexFunc(rows, func(o Row) bool { return o.Point == row.Point && o.System == row.System && o.On == on })
 			if k < 0 || rows[k].Status != StatusOK {

@@ -18,14 +18,27 @@ func (p *Prices) size() int {
 }
 
 // giveGPUs gives each model that names no GPUs as many as it takes, of its own:
-// one model after the other.
+// the first that nobody names and no model before it was given.
 func giveGPUs(s settings, models []string, prices []*Prices) {
-	first := 0
-	for i, m := range models {
-		if _, given := s["models."+m+".gpus"]; !given {
-			s["models."+m+".gpus"] = gpusFrom(first, prices[i].size())
+	taken := map[int]bool{}
+	for _, m := range models {
+		for _, gpu := range get[[]int](s, "models."+m+".gpus") {
+			taken[gpu] = true
 		}
-		first += prices[i].size()
+	}
+	next := 0
+	for i, m := range models {
+		at := "models." + m + ".gpus"
+		if _, given := s[at]; given {
+			continue
+		}
+		var own []int
+		for ; len(own) < prices[i].size(); next++ {
+			if !taken[next] {
+				own = append(own, next)
+			}
+		}
+		s[at] = own
 	}
 }
 

@@ -22,6 +22,8 @@ func TestProfilesSayHowManyGPUs(t *testing.T) {
 		{`profile = "mine.toml"`, nil, []int{1, 2, 3, 4}},
 		{`profile = "mine.toml"`, []string{"models.small.profile=a100-80gb/sglang-0.5.10/qwen3-0.6b-tp2"}, []int{2, 3, 4, 5}},
 		{"step_ms = { base = 32.0 }", nil, []int{1}},
+		{"step_ms = { base = 32.0 }", []string{"models.small.gpus=[0, 1]"}, []int{2}},
+		{`profile = "mine.toml"`, []string{"models.small.gpus=[2]"}, []int{0, 1, 3, 4}},
 		{"step_ms = { base = 32.0 }", []string{"models.large.gpus=[0, 5]"}, []int{0, 5}},
 		{`profile = "mine.toml"`, []string{"models.large.gpus=[3, 2, 1, 0]"}, []int{3, 2, 1, 0}},
 	} {

@@ -186,7 +186,39 @@ func (r *run) evaluate(ctx context.Context) error {
 	if err := r.work(ctx, virtual, workers); err != nil {
 		return err
 	}
-	return r.work(ctx, measured, 1)
+	return r.measure(ctx, measured)
+}
+
+// measure runs what is measured, each system once: a cell whose B is tuned may
+// come to the same as one that was told its B, and takes over what that showed.
+func (r *run) measure(ctx context.Context, todo []job) error {
+	first := map[string]string{} // the key of the first cell of those that come to the same
+	for _, c := range r.plan.Cells {
+		if !IsReal(c.On) {
+			continue
+		}
+		if settled := c.settledKey(); first[settled] == "" {
+			first[settled] = c.Key()
+		}
+	}
+	var own, twins []job
+	for _, j := range todo {
+		if first[j.cell.settledKey()] == j.key {
+			own = append(own, j)
+		} else {
+			twins = append(twins, j)
+		}
+	}
+	if err := r.work(ctx, own, 1); err != nil {
+		return err
+	}
+	for _, j := range twins {
+		if err := r.keep(answer{job: j, record: r.records[first[j.cell.settledKey()]]}); err != nil {
+			return err
+		}
+	}
+	r.progress()
+	return nil
 }
 
 // work evaluates jobs, so many at once.

@@ -84,6 +84,40 @@ func (s *setup) tuneThresholds(p *Point) error {
 	return nil
 }
 
+// Settled lists the thresholds, by model, with which TokenRouter runs at the
+// point: those that are Tuned as the chain finds them. Where it cannot, they stay
+// Tuned, and cells say why.
+func (p *Point) Settled() []Threshold {
+	models := p.Spec.Models
+	// On cpu, since there a model need not say how long its steps take.
+	if s, err := newSetup(Cell{Point: p, System: SystemTokenRouter, On: OnCPU}); err == nil && s.tuneThresholds(p) == nil {
+		models = s.models
+	}
+	var out []Threshold
+	for i := range models {
+		out = append(out, models[i].B)
+	}
+	return out
+}
+
+// settledKey is Key of the cell with settled thresholds: cells that share it run
+// the same system, one told its threshold and one left to find it.
+func (c Cell) settledKey() string {
+	isTuned := func(m Model) bool { return m.B.IsTuned() }
+	if !UsesB(c.System) || !slices.ContainsFunc(c.Point.Spec.Models, isTuned) {
+		return c.Key()
+	}
+	settings := slices.Clone(c.Point.Settings)
+	for i, b := range c.Point.Settled() {
+		path := "models." + c.Point.Spec.Models[i].Name + ".B"
+		if at := slices.IndexFunc(settings, func(s Setting) bool { return s.Path == path }); at >= 0 {
+			settings[at].Value = b
+		}
+	}
+	c.Point = &Point{Spec: c.Point.Spec, Settings: settings, Swept: c.Point.Swept}
+	return c.Key()
+}
+
 // tuneRounds bounds the search where some models' thresholds are tuned beside
 // others that are fixed: one model after the other, until none changes.
 const tuneRounds = 8

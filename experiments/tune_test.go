@@ -120,3 +120,42 @@ func TestTunedNeedsTheChain(t *testing.T) {
 		t.Errorf("async: %s %s", o.Status, o.Reason)
 	}
 }
+
+// A cell whose B is tuned comes to the same as one that is told that B: where it
+// is measured, it is measured once, and compared once.
+func TestTunedIsMeasuredOnce(t *testing.T) {
+	found := load(t, tunable).Points[0].Settled()[1][0]
+	plan := load(t, tunable, "on=dtmc,paced", "seeds=[1]", "measure.duration_s=1", "measure.warmup_s=0",
+		fmt.Sprintf(`sweep.models.large.B=[1, "tuned", %d]`, found))
+	measured := map[string]int{}
+	r, err := Run(t.Context(), plan, Options{Workers: 1, Evaluate: func(ctx context.Context, c Cell) Outcome {
+		if c.On != OnPaced {
+			return Evaluate(ctx, c)
+		}
+		measured[sweptText(c.Point)]++
+		return showing(float64(100+len(measured)), 0, 20)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(measured) != 2 || measured["{models.large.B=1}"] != 1 || measured[`{models.large.B="tuned"}`] != 1 {
+		t.Errorf("measured %v, want each system once", measured)
+	}
+	rows := r.Rows()
+	throughput := func(row int) float64 { return rows[row].Mean[0] }
+	// Two places a point, in the order of the sweep.
+	if throughput(3) != throughput(5) || throughput(1) == throughput(3) {
+		t.Errorf("measured %v, %v and %v token/s, want the last two alike", throughput(1), throughput(3), throughput(5))
+	}
+	all := Compare(r, Tolerance{Rel: 10})
+	if len(all) != 2 || len(all[1].Same) != 1 || all[1].Same[0] != plan.Points[2] || all[1].Settled[1][0] != found {
+		t.Errorf("compared %+v", all)
+	}
+}
+
+// What the chain cannot tune stays as it was asked for.
+func TestSettledWithoutTheChain(t *testing.T) {
+	if got := load(t, tunable, "workload.kind=closed", "models.small.kv_tokens=5000").Points[0].Settled(); !got[1].IsTuned() {
+		t.Errorf("settled on %v without an answer", got)
+	}
+}

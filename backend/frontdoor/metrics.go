@@ -20,6 +20,7 @@ type metrics struct {
 	// writers count tokens by the model that wrote them; they add up to the
 	// tokens of all names.
 	writers []writer
+	alive   alive
 	// What the page shows of the last seconds.
 	ttftLately, itlLately page.Recent
 }
@@ -112,6 +113,7 @@ func (m *metrics) begin(a *ask, choices []*choice) *tally {
 		t.prompts = append(t.prompts, promptTally{left: a.n})
 	}
 	t.s.waiting += len(choices)
+	m.alive.change(t.submitted, len(choices))
 	return t
 }
 
@@ -163,6 +165,7 @@ func (t *tally) hear(n *news) {
 func (t *tally) over(c *choice, now time.Time) {
 	s := t.s
 	c.counted = true
+	t.m.alive.change(now, -1)
 	if c.first.IsZero() {
 		s.waiting--
 	} else {
@@ -219,11 +222,37 @@ func (t *tally) end() {
 		case c.counted:
 		case t.refused && c.first.IsZero():
 			t.s.waiting--
+			t.m.alive.change(now, -1)
 		default:
 			c.finish = finishAbort
 			t.over(c, now)
 		}
 	}
+}
+
+// alive measures the time in which there were answers that had not ended.
+type alive struct {
+	open  int
+	since time.Time // if there are any
+	sum   time.Duration
+}
+
+// change notes that so many more are there, or fewer.
+func (a *alive) change(now time.Time, n int) {
+	if a.open == 0 {
+		a.since = now
+	}
+	if a.open += n; a.open == 0 {
+		a.sum += now.Sub(a.since)
+	}
+}
+
+// until is the time up to an instant.
+func (a *alive) until(now time.Time) time.Duration {
+	if a.open == 0 {
+		return a.sum
+	}
+	return a.sum + now.Sub(a.since)
 }
 
 // rate counts by the second what came in the last ones.

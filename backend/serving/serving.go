@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/backend/frontdoor"
 	"github.com/tokenrouter/tokenrouter/backend/subserver"
 	"github.com/tokenrouter/tokenrouter/scheduler"
@@ -73,6 +74,16 @@ func (s *Service) Stats() []frontdoor.Stats {
 		s.steps[m].tell(&out[m], cfg.MaxRunning)
 	}
 	return out
+}
+
+// Thresholds tells whether requests may bring a threshold of their own, which
+// only routing has that compares a signal with one.
+func (s *Service) Thresholds() bool {
+	some := 0.5
+	params := s.cfg.Params
+	params.Threshold = &some
+	_, err := algorithms.New(s.cfg.Algorithm.Name(), params)
+	return err == nil
 }
 
 // Submit implements frontdoor.Service.

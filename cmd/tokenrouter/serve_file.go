@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -11,11 +10,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tokenrouter/tokenrouter/internal/nearest"
+	"github.com/tokenrouter/tokenrouter/internal/regular"
 )
 
 // readFlags sets the flags that a file names and the command line does not.
 func readFlags(cmd *cobra.Command, file string) error {
-	text, err := os.ReadFile(file)
+	text, err := regular.ReadFile(file)
 	if err != nil {
 		return &usageError{err}
 	}

@@ -357,7 +357,7 @@ const purposeLetter algorithms.Purpose = 0x5e01
 
 // house describes the site to the front door.
 func (o *serveOptions) house(s *site) (*frontdoor.House, error) {
-	h := &frontdoor.House{Service: s.service, Context: o.context, AnswersMax: o.queueLimit + o.maxRunning, MaxLogprobs: o.maxLogprobs, Version: version(), Seed: o.seed}
+	h := &frontdoor.House{Service: s.service, Thresholds: s.service.Thresholds(), Context: o.context, AnswersMax: o.queueLimit + o.maxRunning, MaxLogprobs: o.maxLogprobs, Version: version(), Seed: o.seed}
 	for i := range s.models {
 		m := &s.models[i]
 		model := frontdoor.Model{Name: m.shown, Here: m.here}

@@ -369,26 +369,6 @@ func noisyText(x, relSE float64) string {
 	return figureText(x) + " ± " + fmt.Sprintf("%.2g", 2*relSE*x)
 }
 
-// sweptTexts are the swept values of a comparison, a dash for a threshold that
-// its rule does not read, and the number behind one that is tuned.
-func sweptTexts(plan *experiments.Plan, c *experiments.Comparison) []string {
-	var out []string
-	for _, s := range c.Point.Swept {
-		text := s.Text()
-		b, isThreshold := s.Value.(experiments.Threshold)
-		switch {
-		case !isThreshold:
-		case !experiments.UsesB(c.System):
-			text = "–"
-		case b.IsTuned():
-			m := slices.IndexFunc(plan.ModelNames(), func(m string) bool { return s.Path == "models."+m+".B" })
-			text = "tuned: " + figureText(c.B[m])
-		}
-		out = append(out, text)
-	}
-	return out
-}
-
 // slowSteps tells a machine that was slow from a runtime that was: steps whose
 // batches are those that were simulated, and which took longer.
 func slowSteps(plan *experiments.Plan, c *experiments.Comparison) string {
@@ -399,17 +379,6 @@ func slowSteps(plan *experiments.Plan, c *experiments.Comparison) string {
 		}
 	}
 	return text
-}
-
-// sweptText names the cell of a comparison.
-func sweptText(plan *experiments.Plan, c *experiments.Comparison) string {
-	var parts []string
-	for i, text := range sweptTexts(plan, c) {
-		if text != "–" {
-			parts = append(parts, strings.TrimPrefix(c.Point.Swept[i].Path, "models.")+" "+text)
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 func pairText(simulated, measured float64) string {
@@ -436,9 +405,14 @@ func comparisonsJSON(w io.Writer, plan *experiments.Plan, all []experiments.Comp
 		}
 		simBatch, batch := map[string]*float64{}, map[string]*float64{}
 		simStep, step := map[string]*float64{}, map[string]*float64{}
+		b, inForce := map[string]json.RawMessage{}, map[string]*float64{}
 		for m, name := range plan.ModelNames() {
 			simBatch[name], batch[name] = number(c.SimBatch[m]), number(c.Batch[m])
 			simStep[name], step[name] = number(c.SimStepMs[m]), number(c.StepMs[m])
+			inForce[name] = number(c.B[m])
+			if experiments.UsesB(c.System) {
+				b[name] = experiments.Setting{Value: c.Settled[m]}.JSON()
+			}
 		}
 		err := lines.Encode(struct {
 			Experiment string                     `json:"experiment"`
@@ -450,6 +424,8 @@ func comparisonsJSON(w io.Writer, plan *experiments.Plan, all []experiments.Comp
 			Measured   *float64                   `json:"measured_tok_per_s"`
 			OfSim      *float64                   `json:"measured_of_sim"`
 			OfChain    *float64                   `json:"measured_of_chain"`
+			B          map[string]json.RawMessage `json:"b,omitempty"` // that tokenrouter was told, or that was found for it
+			InForce    map[string]*float64        `json:"b_in_force"`
 			SimBatch   map[string]*float64        `json:"sim_mean_batch"`
 			Batch      map[string]*float64        `json:"measured_mean_batch"`
 			SimStep    map[string]*float64        `json:"sim_mean_step_ms"`
@@ -464,7 +440,7 @@ func comparisonsJSON(w io.Writer, plan *experiments.Plan, all []experiments.Comp
 			Why        string                     `json:"why,omitempty"`
 		}{
 			plan.Name, swept, c.System, c.Place, number(c.Chain), number(c.Sim), number(c.Measured),
-			number(c.Measured / c.Sim), number(c.Measured / c.Chain), simBatch, batch, simStep, step,
+			number(c.Measured / c.Sim), number(c.Measured / c.Chain), b, inForce, simBatch, batch, simStep, step,
 			number(c.LongSim), number(c.SimRelSE), number(c.SimPerUser), number(c.PerUser), number(c.OverheadP50Us), number(c.OverheadP99Us), c.Verdict, c.Why,
 		})
 		if err != nil {

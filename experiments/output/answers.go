@@ -47,7 +47,7 @@ func (v *view) answers() []string {
 // footnotes are the sentences after the answers: what they rest on, what others
 // published, and what could not be shown.
 func (v *view) footnotes() []string {
-	return slices.Concat(v.fullSpeed(), v.publishedText(), v.unfinished(), v.notApplicable())
+	return slices.Concat(v.cutText(), v.fullSpeed(), v.publishedText(), v.unfinished(), v.notApplicable())
 }
 
 // unfinished warns of systems that refused or dropped requests: their latencies
@@ -122,20 +122,20 @@ func (v *view) answerB(group combo) string {
 	loss := 1 - main.worst().tokPerS/best.tokPerS
 	switch gain := main.gain(); {
 	case math.IsNaN(gain):
-		fmt.Fprintf(&b, "best of the B tried is %s, %s token/s", short(best.b), short(best.tokPerS))
+		fmt.Fprintf(&b, "best of the B tried is %s, %s token/s", best.name(), short(best.tokPerS))
 	case main.matters():
-		fmt.Fprintf(&b, "B matters: of those tried B = %s is best with %s token/s, %s over B = 1", short(best.b), short(best.tokPerS), percent(gain))
+		fmt.Fprintf(&b, "B matters: of those tried B = %s is best with %s token/s, %s over B = 1", best.name(), short(best.tokPerS), percent(gain))
 	default:
-		fmt.Fprintf(&b, "B hardly matters: of those tried B = %s is best with %s token/s, %s over B = 1", short(best.b), short(best.tokPerS), percent(gain))
+		fmt.Fprintf(&b, "B hardly matters: of those tried B = %s is best with %s token/s, %s over B = 1", best.name(), short(best.tokPerS), percent(gain))
 	}
 	if loss > mattersGain {
-		fmt.Fprintf(&b, "; the worst, B = %s, loses %.0f %%", short(main.worst().b), 100*loss)
+		fmt.Fprintf(&b, "; the worst, B = %s, loses %.0f %%", main.worst().name(), 100*loss)
 	}
 	if chain := v.curve(group, system, experiments.OnChain); chain != nil && v.bestPlace() != experiments.OnChain {
 		p := chain.best()
 		if kept, ok := main.at(p.b); ok {
 			fmt.Fprintf(&b, "; the chain predicts B = %s (%s token/s), which the simulator puts at %.1f %% of its best",
-				short(p.b), short(p.tokPerS), 100*kept.tokPerS/best.tokPerS)
+				p.name(), short(p.tokPerS), 100*kept.tokPerS/best.tokPerS)
 		}
 	}
 	return b.String()
@@ -328,7 +328,7 @@ func (v *view) bestB(group combo, on string) string {
 	if c == nil {
 		return "–"
 	}
-	return short(c.best().b)
+	return c.best().name()
 }
 
 // levelSystems lists the systems that do not read B.
@@ -397,6 +397,9 @@ func (v *view) cells() *report.Table {
 			text := strings.TrimPrefix(v.name(s), v.axisName(s.Path)+" = ")
 			if experiments.IsThreshold(s.Path) && !experiments.UsesB(r.System) {
 				text = "any"
+			}
+			if force, isCut := v.inForce(r, s); isCut {
+				text += " (" + short(force) + " in force)"
 			}
 			row = append(row, text)
 		}

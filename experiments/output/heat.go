@@ -28,9 +28,9 @@ func (v *view) heat(system, on string) *figure.Heatmap {
 		h.XNames = append(h.XNames, short(n))
 	}
 	for _, panel := range ys {
-		h.YNames = append(h.YNames, v.groupName(panel))
 		row := make([]float64, len(xs))
 		c := v.curve(panel, system, on)
+		h.YNames = append(h.YNames, v.groupName(panel)+c.limit())
 		for i, x := range xs {
 			row[i] = math.NaN()
 			if c == nil {
@@ -48,4 +48,19 @@ func (v *view) heat(system, on string) *figure.Heatmap {
 		h.Values = append(h.Values, row)
 	}
 	return h
+}
+
+// limit says in the name of a row which B is in force at most, if any was cut.
+func (c *curve) limit() string {
+	if c == nil {
+		return ""
+	}
+	most, isCut := 0.0, false
+	for _, p := range c.points {
+		most, isCut = max(most, p.inForce), isCut || p.inForce < p.b
+	}
+	if !isCut {
+		return ""
+	}
+	return " (B ≤ " + short(most) + ")"
 }

@@ -24,6 +24,7 @@ func (v *view) lines() *figure.Figure {
 		for _, system := range v.results.Plan.Systems {
 			v.addSystem(&facet, panel, system)
 		}
+		v.markCut(&facet, panel)
 		f.Facets = append(f.Facets, facet)
 	}
 	return f
@@ -116,7 +117,7 @@ func (v *view) markBest(facet *figure.Facet, panel combo, system string) {
 	if c == nil || !c.matters() {
 		return
 	}
-	facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtPoint, X: c.best().b, Value: c.best().tokPerS, Label: "best B = " + short(c.best().b)})
+	facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtPoint, X: c.best().b, Value: c.best().tokPerS, Label: "best B = " + c.best().name()})
 }
 
 // placesByTrust lists where figures are read off first: the simulator, which
@@ -137,7 +138,13 @@ func (v *view) bestPlace() string {
 // curve is throughput over B for one system at one place.
 type curve struct{ points []curvePoint }
 
-type curvePoint struct{ b, tokPerS, ci float64 }
+type curvePoint struct {
+	b, inForce  float64 // as asked for, and on average
+	tokPerS, ci float64
+}
+
+// name writes the point's B.
+func (p curvePoint) name() string { return askedB(p.b, p.inForce) }
 
 // curve returns nil if the experiment has no such curve.
 func (v *view) curve(group combo, system, on string) *curve {
@@ -146,7 +153,11 @@ func (v *view) curve(group combo, system, on string) *curve {
 	for _, r := range v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && group.fits(r) }) {
 		for _, set := range r.Point.Swept {
 			if b, ok := number(set); ok && set.Path == v.x && !math.IsNaN(r.Mean[y]) {
-				c.points = append(c.points, curvePoint{b, r.Mean[y], r.CI95[y]})
+				p := curvePoint{b, b, r.Mean[y], r.CI95[y]}
+				if force, isCut := v.inForce(r, set); isCut {
+					p.inForce = force
+				}
+				c.points = append(c.points, p)
 			}
 		}
 	}
@@ -160,17 +171,18 @@ func (v *view) curve(group combo, system, on string) *curve {
 func (c *curve) best() curvePoint {
 	best := c.points[0]
 	for _, p := range c.points[1:] {
-		if p.tokPerS > best.tokPerS {
+		if p.tokPerS > best.tokPerS || p.tokPerS == best.tokPerS && p.b < best.b {
 			best = p
 		}
 	}
 	return best
 }
 
+// worst is the point of the lowest, likewise.
 func (c *curve) worst() curvePoint {
 	worst := c.points[0]
 	for _, p := range c.points[1:] {
-		if p.tokPerS < worst.tokPerS {
+		if p.tokPerS < worst.tokPerS || p.tokPerS == worst.tokPerS && p.b < worst.b {
 			worst = p
 		}
 	}

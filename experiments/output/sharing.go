@@ -65,8 +65,8 @@ func (v *view) changedB() string {
 			}
 			for _, set := range p.Swept {
 				if n, ok := number(set); ok && set.Path == v.x {
-					at[0].points = append(at[0].points, curvePoint{b: n, tokPerS: full})
-					at[1].points = append(at[1].points, curvePoint{b: n, tokPerS: slow})
+					at[0].points = append(at[0].points, curvePoint{b: n, inForce: n, tokPerS: full})
+					at[1].points = append(at[1].points, curvePoint{b: n, inForce: n, tokPerS: slow})
 				}
 			}
 		}
