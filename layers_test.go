@@ -27,8 +27,8 @@ var layers = []layer{
 	{dir: "backend/cpu/...", ours: []string{"backend", "backend/cpu/...", "backend/model", "backend/sampling", "backend/router", "algorithms", "internal/..."}, others: true},
 	{dir: "backend/cuda/...", ours: []string{"backend", "backend/cuda/...", "backend/model", "backend/sampling", "backend/router", "algorithms", "internal/..."}},
 	{dir: "backend/paced/...", ours: []string{"backend", "backend/paced/...", "backend/sampling", "algorithms", "internal/..."}, others: true},
-	{dir: "backend/model/...", ours: []string{"backend/model/...", "internal/modelconfig"}, others: true},
-	{dir: "backend/tokenizer/...", ours: []string{"backend/tokenizer/...", "algorithms"}, others: true},
+	{dir: "backend/model/...", ours: []string{"backend/model/...", "internal/modelconfig", "internal/regular"}, others: true},
+	{dir: "backend/tokenizer/...", ours: []string{"backend/tokenizer/...", "algorithms", "internal/regular"}, others: true},
 	{dir: "backend/router/...", ours: []string{"backend", "backend/router/...", "backend/model", "algorithms", "internal/..."}, others: true},
 	{dir: "backend/subserver/...", ours: []string{"backend", "backend/subserver/...", "backend/model", "backend/sampling", "backend/tokenizer", "backend/router", "scheduler", "algorithms", "internal/..."}, others: true},
 	// The only place that knows both the scheduler's driver and the front door.
@@ -39,8 +39,8 @@ var layers = []layer{
 	{dir: "cmd/...", ours: []string{"cmd/...", "experiments/...", "sim/...", "dtmc/...", "backend/...", "scheduler", "algorithms", "internal/..."}, others: true},
 
 	// The chain and the engines import these, so they bring nothing along.
-	{dir: "internal/steptime/...", ours: []string{"internal/steptime/...", "internal/modelconfig", "internal/nearest"}, others: true},
-	{dir: "internal/modelconfig/...", ours: []string{"internal/nearest"}},
+	{dir: "internal/steptime/...", ours: []string{"internal/steptime/...", "internal/modelconfig", "internal/nearest", "internal/regular"}, others: true},
+	{dir: "internal/modelconfig/...", ours: []string{"internal/nearest", "internal/regular"}},
 	{dir: "internal/cuda/...", ours: []string{"internal/cuda/..."}},
 	// The rest serves the virtual and the real side and knows neither.
 	{dir: "internal/...", ours: []string{"internal/...", "scheduler", "algorithms"}, others: true},

@@ -1,7 +1,9 @@
 package algorithms
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -48,6 +50,29 @@ func TestDirectionsAndEquality(t *testing.T) {
 		}
 		if keep := c.a.Send(Departure{From: c.model, To: 1 - c.model}, &PeerReq{}); keep != (c.model == 1) {
 			t.Errorf("%s: Send keeps %v", c.what, keep)
+		}
+	}
+}
+
+// TestExtremesAreWhatErrorsSay checks that -1 and 2 route as the error says that
+// names them: which is which depends on the algorithm.
+func TestExtremesAreWhatErrorsSay(t *testing.T) {
+	for _, name := range []string{"citer", "r2r", "collm", "rstitch", "confidence"} {
+		far := 3.0
+		_, err := New(name, exampleParams(name, &far))
+		for _, extreme := range []float64{-1, 2} {
+			a := mustNew(t, name, exampleParams(name, &extreme))
+			routed := 0
+			for _, x := range []float64{0, 0.5, 1} {
+				v := View{Signals: Signals{RouterScore: x, DeferLogit: 1000 * (x - 0.5), Entropy: x, MaxProb: x}, Position: 10, StayStart: 10}
+				if a.Route(&v) != Stay {
+					routed++
+				}
+			}
+			word, known := map[int]string{0: "never", 3: "always"}[routed]
+			if says := fmt.Sprintf("%g to route %s", extreme, word); !known || err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s at %g routes %d of 3, and the error is: %v", name, extreme, routed, err)
+			}
 		}
 	}
 }

@@ -50,19 +50,19 @@ var kinds = []struct {
 	make  func(p *Params) (Algorithm, error)
 }{
 	{"citer", "threshold", func(p *Params) (Algorithm, error) {
-		pair, t, err := p.pairAndThreshold(CITERThreshold)
+		pair, t, err := p.pairAndThreshold(CITERThreshold, belowRoutes)
 		return CITER{pair, t}, err
 	}},
 	{"r2r", "threshold", func(p *Params) (Algorithm, error) {
-		pair, t, err := p.pairAndThreshold(R2RThreshold)
+		pair, t, err := p.pairAndThreshold(R2RThreshold, aboveRoutes)
 		return R2R{pair, t}, err
 	}},
 	{"collm", "threshold", func(p *Params) (Algorithm, error) {
-		pair, t, err := p.pairAndThreshold(CoLLMThreshold)
+		pair, t, err := p.pairAndThreshold(CoLLMThreshold, aboveRoutes)
 		return CoLLM{pair, t}, err
 	}},
 	{"rstitch", "threshold", func(p *Params) (Algorithm, error) {
-		pair, t, err := p.pairAndThreshold(RStitchThreshold)
+		pair, t, err := p.pairAndThreshold(RStitchThreshold, aboveRoutes)
 		return RStitch{pair, t}, err
 	}},
 	{"me", "weights", func(p *Params) (Algorithm, error) {
@@ -77,7 +77,7 @@ var kinds = []struct {
 		if p.Threshold == nil {
 			return nil, fieldErrorf("threshold", "is missing and no paper states one for confidence; give the largest probability below which a token is routed, like 0.5")
 		}
-		pair, t, err := p.pairAndThreshold(0)
+		pair, t, err := p.pairAndThreshold(0, belowRoutes)
 		return Confidence{pair, t}, err
 	}},
 	{"matrix", "matrix routed_token", (*Params).newMatrix},
@@ -170,15 +170,27 @@ func (p *Params) pair() (Pair, error) {
 	return Pair{Small: p.Small, Large: p.Large}, nil
 }
 
+// side is on which side of its threshold a signal routes.
+type side bool
+
+const (
+	belowRoutes side = false // a large threshold routes much
+	aboveRoutes side = true
+)
+
 // pairAndThreshold also checks the threshold. All thresholds are compared with
 // figures in [0, 1]; a little outside is how to route always or never.
-func (p *Params) pairAndThreshold(published float64) (Pair, float64, error) {
+func (p *Params) pairAndThreshold(published float64, routes side) (Pair, float64, error) {
 	pair, err := p.pair()
 	if err != nil || p.Threshold == nil {
 		return pair, published, err
 	}
 	if t := *p.Threshold; !(t >= -1 && t <= 2) {
-		return pair, 0, fieldErrorf("threshold", "is %g, and the signals that it is compared with lie from 0 to 1; give one from 0 to 1, such as 0.5, or -1 or 2 to route always or never", t)
+		ends := "-1 to route never, or 2 to route always"
+		if routes == aboveRoutes {
+			ends = "-1 to route always, or 2 to route never"
+		}
+		return pair, 0, fieldErrorf("threshold", "is %g, and the signals that it is compared with lie from 0 to 1; give one from 0 to 1, such as 0.5, %s", t, ends)
 	}
 	return pair, *p.Threshold, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/experiments/internal/locate"
 )
 
@@ -152,9 +153,30 @@ func (d *document) plan() *Plan {
 			p.Points = append(p.Points, &Point{Spec: spec, Settings: s.list(d.voc.models, origins), Swept: swept})
 		}
 	})
+	d.checkContracts(p)
 	d.checkPlot(p)
 	p.Cells = cells(p)
 	return p
+}
+
+// checkContracts holds each algorithm once to what it promises: people write
+// their own, and one that breaks its word gives figures that mean nothing.
+func (d *document) checkContracts(p *Plan) {
+	checked := map[string]bool{}
+	for _, point := range p.Points {
+		spec := point.Spec
+		if checked[spec.Routing.Algorithm] {
+			continue
+		}
+		checked[spec.Routing.Algorithm] = true
+		a, err := spec.NewAlgorithm()
+		if err == nil {
+			err = algorithms.Check(a, len(spec.Models), spec.Home, max(spec.Workload.PromptTokens.Min, 1))
+		}
+		if err != nil {
+			d.fail(problem{path: "routing.algorithm", msg: err.Error(), hint: "mend its three functions, or its Stay"})
+		}
+	}
 }
 
 func listOr(s settings, path string) []string {

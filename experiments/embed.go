@@ -4,11 +4,11 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/tokenrouter/tokenrouter/internal/nearest"
+	"github.com/tokenrouter/tokenrouter/internal/regular"
 )
 
 //go:embed *.toml
@@ -37,7 +37,7 @@ func Source(name string) (file string, src []byte, err error) {
 	}
 	isFile := strings.HasSuffix(name, extension) || strings.ContainsRune(name, filepath.Separator)
 	if isFile {
-		src, err := os.ReadFile(name)
+		src, err := regular.ReadFile(name)
 		if err != nil {
 			return "", nil, fmt.Errorf("read the experiment: %w", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/tokenrouter/tokenrouter/experiments/engines"
+	"github.com/tokenrouter/tokenrouter/internal/regular"
 )
 
 // cpuModel looks at the model that runs on this machine, without reading its
@@ -46,7 +47,7 @@ func weightsDigest(name string) (string, error) {
 		return "", nil
 	}
 	h := sha256.New()
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path)
 	if err != nil {
 		return "", plainError("read", path, err)
 	}

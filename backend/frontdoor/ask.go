@@ -30,6 +30,7 @@ type ask struct {
 	usage     bool // a stream ends with what was used
 	eachUsage bool // every chunk says what was used so far
 	tokenIDs  bool // the answer has token ids
+	asIDs     bool // log probabilities have ids for texts
 	writers   bool // the answer says which model wrote each token
 	list      bool // the answer of /generate is a list
 	idTexts   bool // /generate shows texts beside ids of log probabilities
@@ -60,8 +61,8 @@ var (
 func (a *ask) choose(f *fields) {
 	a.common.Model = Routed
 	a.name = a.house.Served()[0]
-	if f.has("model") {
-		a.name = f.text("model")
+	if name := f.text("model"); name != "" { // as vLLM takes it
+		a.name = name
 	}
 	model, ok := a.house.find(a.name)
 	if !ok && f.err == nil {
@@ -244,6 +245,7 @@ func (a *ask) streaming(f *fields) {
 		f.adopt(o)
 	}
 	a.tokenIDs = f.flag("return_token_ids", false)
+	a.asIDs = f.flag("return_tokens_as_token_ids", false)
 }
 
 // top reads how many most probable tokens are told of: -1 stands for all, where
@@ -271,9 +273,12 @@ func (a *ask) choices(seed uint64) []*choice {
 		for k := range a.n {
 			r := w.common
 			r.Prompt = prompt
-			if w.seed != nil {
+			switch {
+			case w.seed != nil:
 				r.Seed = uint64(*w.seed) + uint64(k) // as vLLM does it
-			} else {
+			case r.Sampling.Temperature == 0:
+				r.Seed = greedySeed(a.house.Seed, prompt)
+			default:
 				r.Seed = algorithms.Bits(seed, p*a.n+k, purposeSeed)
 			}
 			r.Text = a.house.text(&r, w.skip)
@@ -281,6 +286,16 @@ func (a *ask) choices(seed uint64) []*choice {
 		}
 	}
 	return list
+}
+
+// greedySeed is that of a request that draws no tokens. Routing may draw for it,
+// and so may an engine that makes its tokens up: equal prompts have equal seeds, so
+// that they get the same answer there too.
+func greedySeed(seed uint64, prompt []Token) uint64 {
+	for i, t := range prompt {
+		seed = algorithms.Bits(seed^uint64(t), i, purposeGreedy)
+	}
+	return seed
 }
 
 // rid is how /generate calls a prompt's answers.
@@ -294,8 +309,11 @@ func (a *ask) rid(prompt int) string {
 	return a.id
 }
 
-// purposeSeed is the draw of a seed for requests that come without.
-const purposeSeed algorithms.Purpose = 0xfd01
+// Draws of seeds for requests that come without.
+const (
+	purposeSeed   algorithms.Purpose = 0xfd01
+	purposeGreedy algorithms.Purpose = 0xfd02
+)
 
 // promptTokens counts each prompt once, however many answers it gets.
 func (a *ask) promptTokens() int {

@@ -70,6 +70,32 @@ func TestListsOfSamplingParams(t *testing.T) {
 	}
 }
 
+// Log probabilities may be asked for prompt by prompt.
+func TestGenerateListsOfLogprobs(t *testing.T) {
+	s := open(t, Options{})
+	say := order{Say: "ab"}.prompt()
+	texts := `{"text":[` + say + `,` + say + `],`
+	r := s.post(generatePath, texts+`"return_logprob":[false,true],"top_logprobs_num":[0,2],"logprob_start_len":[-1,-1]}`)
+	if r.status != 200 || strings.Contains(fmt.Sprint(value(t, r.body, 0)), "logprobs") {
+		t.Errorf("%d: %s", r.status, r.body)
+	}
+	wants(t, r.body, "[[-1.515625 97 <nil>] [-1.53125 98 <nil>]]", 1, "meta_info", "output_top_logprobs", 0)
+	// A list and one value for all, and wishes of each prompt.
+	r = s.post(generatePath, texts+`"return_logprob":true,"top_logprobs_num":[1,0],"sampling_params":[{"max_new_tokens":1},{"max_new_tokens":2}]}`)
+	wants(t, r.body, "[[[-1.515625 97 <nil>]]]", 0, "meta_info", "output_top_logprobs")
+	wants(t, r.body, "[[-1.515625 97 <nil>] [-1.53125 98 <nil>]]", 1, "meta_info", "output_token_logprobs")
+	for more, says := range map[string]string{ // order: each is a case of its own.
+		`"return_logprob":[true]`:                              "return_logprob has 1 entries for 2 prompts",
+		`"return_logprob":[true,3]`:                            "return_logprob is 3",
+		`"return_logprob":true,"top_logprobs_num":[1,-7]`:      "top_logprobs_num",
+		`"return_logprob":true,"logprob_start_len":[-1,0]`:     "logprob_start_len",
+		`"return_logprob":true,"top_logprobs_num":[1,2,3]`:     "top_logprobs_num has 3",
+		`"return_logprob":[true,true],"top_logprobs_num":"ab"`: "top_logprobs_num",
+	} {
+		refused(t, s.post(generatePath, texts+more+`}`), 400, says)
+	}
+}
+
 func TestAborts(t *testing.T) {
 	s := open(t, Options{})
 	for _, body := range []string{`{"rid":"one"}`, `{"abort_all":true}`} {

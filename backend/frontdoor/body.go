@@ -18,15 +18,26 @@ const bulky = 1 << 20
 // many connections there can be bounds their sum.
 const freeBytes = 64 << 10
 
-// read takes the body in as a JSON object, has use look at it, and returns what
-// is wrong with it.
-func (d *Door) read(w http.ResponseWriter, r *http.Request, use func(*fields)) error {
+// read takes the body in as a JSON object and has use look at it. It answers if
+// anything is wrong, and returns whether nothing is.
+func (d *Door) read(w http.ResponseWriter, r *http.Request, use func(*fields)) (ok bool) {
 	share := &share{reader: r.Body, held: &d.held, most: d.options.BodiesMax, free: freeBytes}
 	defer share.giveBack()
 	body, err := d.body(w, r, share)
 	if err != nil {
-		return err
+		share.giveBack()
+		d.refuse(w, r, err)
+		return false
 	}
+	if err := d.understand(r, body, use); err != nil {
+		writeError(w, err)
+		return false
+	}
+	return true
+}
+
+// understand has use look at a body that is there.
+func (d *Door) understand(r *http.Request, body []byte, use func(*fields)) error {
 	if len(body) >= bulky {
 		select {
 		case d.bulk <- struct{}{}:
@@ -45,30 +56,20 @@ func (d *Door) read(w http.ResponseWriter, r *http.Request, use func(*fields)) e
 
 // body takes in all bytes of the body.
 func (d *Door) body(w http.ResponseWriter, r *http.Request, share *share) ([]byte, error) {
-	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
-		return nil, badRequest("", "the Content-Type is %s, want application/json", quote(r.Header.Get("Content-Type")))
-	}
 	control := http.NewResponseController(w)
 	control.SetReadDeadline(time.Now().Add(d.options.BodyWait))
-	var body []byte
-	var err error
-	if r.ContentLength > d.options.BodyMax {
-		err = &http.MaxBytesError{Limit: d.options.BodyMax}
-	} else {
-		body, err = io.ReadAll(http.MaxBytesReader(w, share, d.options.BodyMax))
+	if err := d.checkHeader(r); err != nil {
+		return nil, err
 	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, share, d.options.BodyMax))
 	var large *http.MaxBytesError
 	var network interface{ Timeout() bool }
 	switch {
 	case errors.As(err, &large):
-		d.swallow(w, r)
-		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Message: "the body is larger than " + decimal(int(d.options.BodyMax)) + " bytes"}
+		return nil, d.tooLarge()
 	case errors.Is(err, errBodies):
-		share.giveBack()
-		d.swallow(w, r)
 		return nil, errBodies
 	case errors.As(err, &network) && network.Timeout():
-		w.Header().Set("Connection", "close")
 		return nil, &Error{Status: http.StatusRequestTimeout, Message: "the body did not come within " + d.options.BodyWait.String()}
 	case err != nil:
 		return nil, badRequest("", "the body cannot be read: %v", err)
@@ -79,11 +80,35 @@ func (d *Door) body(w http.ResponseWriter, r *http.Request, share *share) ([]byt
 	return body, nil
 }
 
-// swallow reads on in a body that is not taken, as long as that is bearable: most
-// clients look for an answer only after they have sent all, and a connection
-// that is closed under them looks broken.
-func (d *Door) swallow(w http.ResponseWriter, r *http.Request) {
+// checkHeader says what is wrong with a body that has not come yet.
+func (d *Door) checkHeader(r *http.Request) error {
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	coding := strings.Join(r.Header.Values("Content-Encoding"), ", ")
+	switch {
+	case !strings.EqualFold(strings.TrimSpace(kind), "application/json"):
+		return badRequest("", "the Content-Type is %s, want application/json", quote(r.Header.Get("Content-Type")))
+	case coding != "" && !strings.EqualFold(coding, "identity"):
+		return &Error{Status: http.StatusUnsupportedMediaType, Message: "the Content-Encoding is " + quote(coding) + ": send the body as it is, and leave the header out"}
+	case r.ContentLength > d.options.BodyMax:
+		return d.tooLarge()
+	}
+	return nil
+}
+
+func (d *Door) tooLarge() error {
+	return &Error{Status: http.StatusRequestEntityTooLarge, Message: "the body is larger than " + decimal(int(d.options.BodyMax)) + " bytes"}
+}
+
+// refuse tells the error about a body that was not read to its end, and then
+// reads on as long as that is bearable: most clients look for an answer only
+// after they have sent all, and a connection that is closed under them looks
+// broken. Others send nothing before they know that it is wanted.
+func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	control := http.NewResponseController(w)
+	control.EnableFullDuplex() // or the server itself would read on before it answers
 	w.Header().Set("Connection", "close")
+	writeError(w, err)
+	control.Flush()
 	io.Copy(io.Discard, io.LimitReader(r.Body, swallowMax*d.options.BodyMax))
 }
 

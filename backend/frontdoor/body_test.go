@@ -21,11 +21,7 @@ type begun struct {
 // begin sends the head of a request and the first bytes of its body.
 func (s *site) begin(t *testing.T, path string, length int, first string) *begun {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
+	conn := s.dial(t)
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, length, first)
 	return &begun{t, conn}
 }
@@ -92,7 +88,7 @@ func TestBodiesHaveACommonLimit(t *testing.T) {
 
 // However a body ends, its bytes are given back.
 func TestBodiesGiveTheirBytesBack(t *testing.T) {
-	s := open(t, Options{BodyMax: 1 << 20, BodyWait: 200 * time.Millisecond})
+	s := open(t, Options{BodyMax: 1 << 20, BodyWait: 2 * time.Second})
 	part := `{"prompt":"` + strings.Repeat("x", 2*freeBytes)
 	gone := s.begin(t, textPath, 1<<20, part)
 	slow := s.begin(t, textPath, 1<<20, part)

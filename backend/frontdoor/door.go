@@ -24,6 +24,7 @@ type Options struct {
 	BodyWait  time.Duration // until a request must be there, its head no later than headerWait; default 30 s
 	WriteWait time.Duration // for a client to take what is written; default 60 s
 	OpenMax   int           // answers that may be open at once; default 8192
+	ProbeWait time.Duration // for a model to show /health_generate that it lives; default 20 s, as SGLang's
 }
 
 // Door is the HTTP handler. Until Open it answers that it is starting.
@@ -38,10 +39,16 @@ type Door struct {
 	held      atomic.Int64  // bytes of bodies that are being read, see share
 
 	mu       sync.Mutex
-	inFlight map[string]context.CancelCauseFunc
-	open     int           // answers
-	draining bool          //
-	empty    chan struct{} // closed when nothing is open and somebody waits
+	inFlight map[string]opened // by id
+	open     int               // answers
+	draining bool              //
+	empty    chan struct{}     // closed when nothing is open and somebody waits
+}
+
+// opened is an ask that is being answered.
+type opened struct {
+	cancel context.CancelCauseFunc
+	prefix string // before its id in the answer
 }
 
 // New makes a door.
@@ -62,7 +69,10 @@ func New(o Options) *Door {
 	if o.OpenMax == 0 {
 		o.OpenMax = 8192
 	}
-	d := &Door{options: o, bulk: make(chan struct{}, 1), inFlight: map[string]context.CancelCauseFunc{}, exchanges: newExchanges()}
+	if o.ProbeWait == 0 {
+		o.ProbeWait = 20 * time.Second
+	}
+	d := &Door{options: o, bulk: make(chan struct{}, 1), inFlight: map[string]opened{}, exchanges: newExchanges()}
 	d.page = page.Handler(d.live)
 	return d
 }
@@ -102,7 +112,7 @@ var endpoints = map[string]endpoint{
 	"/server_info":         {"GET", (*Door).serverInfo, false, false},
 	"/get_server_info":     {"GET", (*Door).serverInfo, false, false},
 	"/load":                {"GET", (*Door).load, false, false},
-	"/get_load":            {"GET", (*Door).load, false, false},
+	"/get_load":            {"GET", (*Door).loads, false, false},
 	"/status":              {"GET", (*Door).status, false, false},
 	"/flush_cache":         {"GET POST", (*Door).flush, false, false},
 	"/health_generate":     {"GET", (*Door).healthGenerate, false, true},
@@ -129,6 +139,7 @@ func (d *Door) route(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Access-Control-Allow-Origin", "*")
+	w.Header().Set(idHeader, newID(r))
 	e, ok := endpoints[r.URL.Path]
 	if !ok && strings.HasPrefix(r.URL.Path, modelsPath) {
 		e, ok = endpoint{methods: "GET", handle: (*Door).model}, true
@@ -184,12 +195,11 @@ func (d *Door) serve(h *House, w http.ResponseWriter, r *http.Request, read func
 		return
 	}
 	var a *ask
-	err := d.read(w, r, func(f *fields) {
+	ok := d.read(w, r, func(f *fields) {
 		a = read(f)
-		a.identify(f, r.Header.Get("X-Request-Id"))
+		a.identify(f, r.Header.Get(idHeader), w.Header())
 	})
-	if err != nil {
-		writeError(w, err)
+	if !ok {
 		return
 	}
 	a.created, a.startNs = start.Unix(), start.UnixNano()
@@ -201,12 +211,30 @@ func (d *Door) serve(h *House, w http.ResponseWriter, r *http.Request, read func
 		return
 	}
 	defer leave()
-	w.Header().Set("X-Request-Id", a.id)
 	d.answer(ctx, w, a)
 }
 
-// identify finds the request's id: the header's, the body's, or a new one.
-func (a *ask) identify(f *fields, header string) {
+// idHeader names a request, and comes back with whatever is answered: who runs a
+// server looks a client's complaint up by it.
+const idHeader = "X-Request-Id"
+
+// newID is the id that a request has of its client, as far as that can be shown,
+// or a new one.
+func newID(r *http.Request) string {
+	if id := r.Header.Get(idHeader); id != "" && showable(id) {
+		return id
+	}
+	return strings.ToLower(rand.Text())
+}
+
+// showable reports whether an id may stand in a header.
+func showable(id string) bool {
+	return len(id) <= idMax && !strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// identify finds the request's id: the header's, the body's, or the new one that
+// the answer's header has so far.
+func (a *ask) identify(f *fields, header string, answer http.Header) {
 	a.id = header
 	for _, name := range []string{"request_id", "rid"} {
 		raw, ok := f.take(name)
@@ -221,12 +249,15 @@ func (a *ask) identify(f *fields, header string) {
 		}
 	}
 	for _, id := range append([]string{a.id}, a.ids...) {
-		if len(id) > idMax || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' }) {
+		if !showable(id) {
 			f.fail("request_id", "is %s, want at most %d letters and signs of ASCII", quote(id), idMax)
 		}
 	}
-	if a.id == "" {
-		a.id = strings.ToLower(rand.Text())
+	switch {
+	case a.id == "":
+		a.id = answer.Get(idHeader)
+	case showable(a.id):
+		answer.Set(idHeader, a.id)
 	}
 }
 
@@ -236,21 +267,26 @@ const idMax = 256
 func (d *Door) enter(a *ask, cancel context.CancelCauseFunc) (leave func(), err error) {
 	answers := a.n * len(a.prompts)
 	ids := append([]string{a.id}, a.ids...)
+	if _, generates := a.form.(generateForm); generates && a.list && a.ids == nil {
+		for p := range a.prompts { // as the answers call them
+			ids = append(ids, a.rid(p))
+		}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case d.draining:
 		return nil, unavailable("the server is shutting down")
 	case d.open+answers > d.options.OpenMax:
-		return nil, unavailable("The request queue is full.")
+		return nil, ErrQueueFull
 	}
 	for i, id := range ids {
-		if d.inFlight[id] != nil || slices.Contains(ids[:i], id) {
+		if _, taken := d.inFlight[id]; taken || slices.Contains(ids[:i], id) {
 			return nil, badRequest("request_id", "a request with the id %s is in flight; ids are for one request at a time", quote(id))
 		}
 	}
 	for _, id := range ids {
-		d.inFlight[id] = cancel
+		d.inFlight[id] = opened{cancel, a.form.idPrefix()}
 	}
 	d.open += answers
 	return func() {
@@ -294,8 +330,8 @@ func (d *Door) Drain(ctx context.Context) {
 	}
 	d.mu.Lock()
 	// order: each is told for itself.
-	for _, cancel := range d.inFlight {
-		cancel(errShutdown)
+	for _, o := range d.inFlight {
+		o.cancel(errShutdown)
 	}
 	d.mu.Unlock()
 	<-empty // a write waits no longer than WriteWait

@@ -22,6 +22,9 @@ func (e *Error) Error() string { return e.Message }
 // ErrCanceled is what a Stream ends with when its client has gone.
 var ErrCanceled = errors.New("the client has gone")
 
+// ErrQueueFull is what a Service's Submit returns that has no place left to wait.
+var ErrQueueFull = unavailable("The request queue is full.")
+
 // statusGone is nginx's number for clients that have gone: HTTP has none.
 const statusGone = 499
 
@@ -43,6 +46,7 @@ var types = map[int]string{
 	http.StatusMethodNotAllowed:      "MethodNotAllowedError",
 	http.StatusRequestTimeout:        "TimeoutError",
 	http.StatusRequestEntityTooLarge: "RequestTooLargeError",
+	http.StatusUnsupportedMediaType:  "UnsupportedMediaTypeError",
 	statusGone:                       "ClientClosedRequestError",
 	http.StatusServiceUnavailable:    "ServiceUnavailableError",
 }
@@ -139,7 +143,9 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	if err != nil {
 		panic("frontdoor: an answer that is no JSON: " + err.Error())
 	}
+	body = append(body, '\n')
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", decimal(len(body))) // who reads knows the end, whatever follows
 	w.WriteHeader(status)
-	w.Write(append(body, '\n')) // a client that has gone is no error of ours
+	w.Write(body) // a client that has gone is no error of ours
 }

@@ -92,7 +92,6 @@ var mistakes = []struct {
 	{"X04 model", textPath, `{` + hi + `,"model":"x"}`, 404, "The model `x` does not exist"},
 	{"X04 model of a chat", chatPath, `{` + user + `,"model":"x"}`, 404, "The model `x` does not exist"},
 	{"X04 model elsewhere", textPath, `{` + hi + `,"model":"elsewhere"}`, 404, "does not exist"},
-	{"X04 empty model", textPath, `{` + hi + `,"model":""}`, 404, "does not exist"},
 	{"X05 prompt too long", textPath, `{"prompt":"` + strings.Repeat("x", stageContext) + `"}`, 400, "4096 tokens"},
 	{"X05 too many ids", textPath, `{"prompt":[` + strings.Repeat("1,", stageContext) + `1]}`, 400, "4096 tokens"},
 	{"X05 as many ids", textPath, `{"prompt":[[` + strings.Repeat("1,", stageContext-1) + `1]]}`, 400, "4096 tokens"},
@@ -294,7 +293,8 @@ func (s *site) served(t *testing.T) {
 }
 
 func TestX13SlowClients(t *testing.T) {
-	s := open(t, Options{BodyWait: 300 * time.Millisecond})
+	const wait = time.Second // enough for clients that hurry, on a machine that is busy
+	s := open(t, Options{BodyWait: wait})
 	t.Run("a byte now and then", func(t *testing.T) {
 		slow := s.begin(t, textPath, 100, "{")
 		go func() {
@@ -309,10 +309,13 @@ func TestX13SlowClients(t *testing.T) {
 		refused(t, slow.finish(""), 408, "did not come")
 	})
 	t.Run("half-open", func(t *testing.T) { // it says nothing more, not even that it goes
-		for _, said := range []string{"", "POST " + textPath + " HTTP/1.1\r\nHost:"} {
-			c := s.dial(t)
-			io.WriteString(c, said)
-			s.served(t)
+		silent := map[string]net.Conn{"": nil, "POST " + textPath + " HTTP/1.1\r\nHost:": nil}
+		for said := range silent { // order: all wait at once.
+			silent[said] = s.dial(t)
+			io.WriteString(silent[said], said)
+		}
+		s.served(t)
+		for said, c := range silent { // order: each is a case of its own.
 			c.SetReadDeadline(time.Now().Add(10 * time.Second))
 			if text, err := io.ReadAll(c); err != nil || strings.Contains(string(text), "200 OK") {
 				t.Errorf("after %q: %v: %s", said, err, text)
@@ -330,7 +333,7 @@ func TestX13SlowClients(t *testing.T) {
 			idle = append(idle, c)
 		}
 		s.served(t)
-		time.Sleep(400 * time.Millisecond) // longer than a request may take to come
+		time.Sleep(wait + wait/5) // longer than a request may take to come
 		for _, c := range idle {
 			io.WriteString(c, "GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
 			if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != 200 {

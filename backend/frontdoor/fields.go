@@ -219,6 +219,38 @@ func (f *fields) object(name string) *fields {
 	return inner
 }
 
+// apart gives each of so many prompts its own of the named members, if any of them
+// is a list with an entry for each; else all have the same, and there is one.
+func (f *fields) apart(prompts int, names ...string) []*fields {
+	all := &fields{raw: map[string]json.RawMessage{}, path: f.path}
+	list := []*fields{all}
+	for _, name := range names {
+		raw, ok := f.take(name)
+		if !ok || raw[0] != '[' {
+			continue
+		}
+		entries := f.rawList(name, raw, promptsMax, "a list")
+		if len(entries) != prompts {
+			f.fail(name, "has %d entries for %d prompts, want one each", len(entries), prompts)
+			return []*fields{all}
+		}
+		for len(list) < prompts {
+			list = append(list, &fields{raw: map[string]json.RawMessage{}, path: f.path})
+		}
+		for i, entry := range entries {
+			list[i].raw[name] = entry
+		}
+	}
+	for _, name := range names {
+		if raw, ok := f.take(name); ok && raw[0] != '[' {
+			for _, one := range list {
+				one.raw[name] = raw
+			}
+		}
+	}
+	return list
+}
+
 // adopt takes over what is wrong with a part.
 func (f *fields) adopt(part *fields) {
 	if part != nil && f.err == nil {

@@ -2,6 +2,7 @@ package frontdoor
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -153,16 +154,37 @@ func (h *House) readGenerate(f *fields) *ask {
 		f.raw["custom_params"] = knobs
 	}
 	a.choose(f)
-	a.common.Logprobs = -1
-	if f.flag("return_logprob", false) {
-		a.common.Logprobs = a.top(f, "top_logprobs_num", 0)
+	told := a.logprobs(f)
+	if f.err != nil {
+		return a
 	}
-	if f.integer("logprob_start_len", -1, -1, 1<<31, "-1") != -1 {
-		f.fail("logprob_start_len", "is for log probabilities of the prompt, which are not supported: leave it out or give -1")
-	}
+	a.common.Logprobs = told[0]
 	a.wishes(f, list)
+	if len(told) > 1 && a.each == nil {
+		a.each = slices.Repeat([]wish{a.wish}, len(told))
+	}
+	for i := range a.each {
+		a.each[i].common.Logprobs = told[min(i, len(told)-1)]
+	}
 	a.idTexts = f.flag("return_text_in_logprobs", false)
 	return a
+}
+
+// logprobs reads how many most probable tokens are told of, below 0 for no log
+// probabilities: one number, or one for each prompt if any of the fields is a list.
+func (a *ask) logprobs(f *fields) (told []int) {
+	for _, one := range f.apart(len(a.prompts), "return_logprob", "top_logprobs_num", "logprob_start_len") {
+		n := -1
+		if one.flag("return_logprob", false) {
+			n = a.top(one, "top_logprobs_num", 0)
+		}
+		if one.integer("logprob_start_len", -1, -1, 1<<31, "-1") != -1 {
+			one.fail("logprob_start_len", "is for log probabilities of the prompt, which are not supported: leave it out or give -1")
+		}
+		f.adopt(one)
+		told = append(told, n)
+	}
+	return told
 }
 
 // samplingParams reads the object that SGLang keeps them in, or a list of one

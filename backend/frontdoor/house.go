@@ -28,6 +28,9 @@ type House struct {
 	Class       string         // its architecture
 	Settings    map[string]any // shown by /server_info
 	Version     string
+	// Thresholds says that routing compares a signal with a threshold, which
+	// requests may bring.
+	Thresholds bool
 	// Predict tells how many tokens a second each model should write with so many
 	// live requests, nil where nobody knows. It answers at once, from many
 	// goroutines. A house may have none.

@@ -31,6 +31,7 @@ type order struct {
 	Refuse string  // full: the queue is; long: the prompt is; wordy: and much is made of it
 	Twin   Token   // if above 0: the second most probable token, always
 	Lost   int     // times that its KV is taken away
+	Cached int     // tokens of the prompt that are there already
 	Hold   int     // if above 0: so many tokens, then wait for release
 }
 
@@ -55,7 +56,7 @@ func (s *stage) Submit(ctx context.Context, r *Request) (Stream, error) {
 	o := s.orderOf(r)
 	switch o.Refuse {
 	case "full":
-		return nil, unavailable("The request queue is full.")
+		return nil, ErrQueueFull
 	case "wordy":
 		return nil, badRequest("prompt", "the prompt is %s", strings.Repeat("far too long, ", 100_000))
 	case "long":
@@ -68,7 +69,7 @@ func (s *stage) Submit(ctx context.Context, r *Request) (Stream, error) {
 		s.seeds, s.asked = nil, nil
 	}
 	s.mu.Unlock()
-	a := &act{stage: s, ctx: ctx, request: r, order: o, end: End{Begun: time.Now(), Retracted: o.Lost}, stops: tokenizer.NewStopMatcher(r.Stop, r.ShowStop)}
+	a := &act{stage: s, ctx: ctx, request: r, order: o, end: End{Begun: time.Now(), Retracted: o.Lost, Cached: o.Cached}, stops: tokenizer.NewStopMatcher(r.Stop, r.ShowStop)}
 	context.AfterFunc(ctx, a.close)
 	return a, nil
 }

@@ -16,13 +16,14 @@ import (
 // times its size.
 func TestLargeTextsAreNotEncoded(t *testing.T) {
 	s := open(t, Options{})
-	text := `"` + strings.Repeat("a", 16<<20) + `"`
+	text := `"` + strings.Repeat("a", 4<<20) + `"`
+	larger := `"` + strings.Repeat("a", 16<<20) + `"` // than what is taken to become nothing but tokens
 	for _, c := range []struct{ path, body string }{
 		{textPath, `{"prompt":` + text + `}`},
 		{textPath, `{"prompt":["a",` + text + `]}`},
 		{generatePath, `{"text":` + text + `}`},
 		{chatPath, `{"messages":[{"role":"user","content":` + text + `}]}`},
-		{"/tokenize", `{"prompt":` + text + `}`},
+		{"/tokenize", `{"prompt":` + larger + `}`},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

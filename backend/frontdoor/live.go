@@ -28,7 +28,7 @@ func (d *Door) live(r *http.Request) page.Status {
 	if err := h.Service.Err(); err != nil {
 		s.State, s.Problem = page.Broken, err.Error()
 	}
-	s.Version, s.Chat = h.Version, h.Tokenizer.HasChatTemplate()
+	s.Version, s.Chat, s.Thresholds = h.Version, h.Tokenizer.HasChatTemplate(), h.Thresholds
 	for _, name := range h.Served() {
 		model, _ := h.find(name)
 		s.Names = append(s.Names, page.Name{Name: name, Routed: model == Routed})
@@ -37,6 +37,7 @@ func (d *Door) live(r *http.Request) page.Status {
 	m := d.metrics
 	s.TTFT, s.ITL = m.ttftLately.Percentiles(now), m.itlLately.Percentiles(now)
 	m.mu.Lock()
+	s.LiveS = m.alive.until(now).Seconds()
 	for _, n := range m.names {
 		s.Waiting, s.Running = s.Waiting+n.waiting, s.Running+n.running
 	}

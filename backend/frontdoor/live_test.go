@@ -3,6 +3,7 @@ package frontdoor
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -84,11 +85,12 @@ func TestPageHearsWhatIsWritten(t *testing.T) {
 func TestPageHearsThePrediction(t *testing.T) {
 	s := closed(t, Options{})
 	h := onStage(s.stage)
+	h.Thresholds = true
 	h.Predict = func(live int) []float64 { return []float64{90 * float64(live), 10} }
 	s.door.Open(h)
 	s.listen(time.Second)
-	if got := s.live(); got.PredictedTokPerS != nil {
-		t.Errorf("%v tokens/s are predicted for nobody", *got.PredictedTokPerS)
+	if got := s.live(); got.PredictedTokPerS != nil || !got.Thresholds {
+		t.Errorf("before the first request the page hears %+v", got)
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -102,6 +104,44 @@ func TestPageHearsThePrediction(t *testing.T) {
 	}
 	close(s.stage.release)
 	<-ended
+}
+
+// The time of answers is that in which there were any, waiting or running.
+func TestPageHearsHowLongAnswersWere(t *testing.T) {
+	s := open(t, Options{})
+	s.post(textPath, order{Refuse: "full"}.body(textPath, ""))
+	s.settled()
+	before := s.live().LiveS
+	time.Sleep(20 * time.Millisecond)
+	if now := s.live().LiveS; now != before {
+		t.Errorf("%g s more of answers while there was none", now-before)
+	}
+	stream := s.startStream(order{Say: "abc", Hold: 1}.body(chatPath, `"stream":true,"n":2`))
+	time.Sleep(20 * time.Millisecond)
+	held := s.live().LiveS
+	if held-before < 0.02 {
+		t.Errorf("%g s of answers, want 20 ms", held-before)
+	}
+	close(s.stage.release)
+	if _, err := io.ReadAll(stream); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 5*time.Second, "the answers are counted", func() bool { got := s.live(); return got.Running+got.Waiting == 0 })
+	if after := s.live().LiveS; after <= held || after != s.live().LiveS {
+		t.Errorf("%g s of answers after the end, %g before it", after, held)
+	}
+	m := &alive{}
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	m.change(at(10), 2)
+	m.change(at(11), -1)
+	if got := m.until(at(13)); got != 3*time.Second {
+		t.Errorf("%v with one left, want 3 s", got)
+	}
+	m.change(at(14), -1)
+	m.change(at(20), 1)
+	if got := m.until(at(21)); got != 5*time.Second {
+		t.Errorf("%v, want 5 s", got)
+	}
 }
 
 func TestPageHearsTheEnd(t *testing.T) {

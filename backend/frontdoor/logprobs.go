@@ -38,6 +38,9 @@ type tokenLogprob struct {
 func (c *choice) tokenLogprob(t Token, logprob float64) tokenLogprob {
 	bytes := c.ask.house.Tokenizer.TokenBytes(t)
 	o := tokenLogprob{c.ask.house.Tokenizer.TokenText(t), finite(logprob), make([]int, len(bytes))}
+	if c.ask.asIDs {
+		o.Token = idName(t)
+	}
 	for i, b := range bytes {
 		o.Bytes[i] = int(b)
 	}
@@ -80,7 +83,7 @@ func (c *choice) textLogprobs(top []backend.Result) *textLogprobs {
 			}
 			key := c.tokenName(t.Token)
 			if _, taken := names[key]; taken {
-				key = fmt.Sprintf("token_id:%d", t.Token)
+				key = idName(t.Token)
 			}
 			names[key] = finite(t.Logprob)
 		}
@@ -90,9 +93,15 @@ func (c *choice) textLogprobs(top []backend.Result) *textLogprobs {
 	return l
 }
 
+// idName is how vLLM writes a token that is told of by its id.
+func idName(t Token) string { return fmt.Sprintf("token_id:%d", t) }
+
 // tokenName is a token's text where it is one; parts of characters would look
 // all alike, so they are written as OpenAI does.
 func (c *choice) tokenName(t Token) string {
+	if c.ask.asIDs {
+		return idName(t)
+	}
 	bytes := c.ask.house.Tokenizer.TokenBytes(t)
 	if utf8.Valid(bytes) {
 		return string(bytes)

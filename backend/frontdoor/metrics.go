@@ -20,6 +20,7 @@ type metrics struct {
 	// writers count tokens by the model that wrote them; they add up to the
 	// tokens of all names.
 	writers []writer
+	alive   alive
 	// What the page shows of the last seconds.
 	ttftLately, itlLately page.Recent
 }
@@ -30,6 +31,8 @@ type served struct {
 	engine           string
 	waiting, running int
 	promptTokens     float64
+	prefix           prefix
+	lostKV           float64 // times that answers lost their KV
 	tokens           float64
 	rate             rate
 	finished         [3]float64 // as in reasons
@@ -37,6 +40,10 @@ type served struct {
 	hists [len(families)]*histogram
 	by    [measures][]*histogram // the same, by what they are of
 }
+
+// prefix counts tokens of prompts that may have been there already, and those that
+// were.
+type prefix struct{ asked, cached float64 }
 
 var reasons = [3]string{finishStop, finishLength, finishAbort}
 
@@ -106,6 +113,7 @@ func (m *metrics) begin(a *ask, choices []*choice) *tally {
 		t.prompts = append(t.prompts, promptTally{left: a.n})
 	}
 	t.s.waiting += len(choices)
+	m.alive.change(t.submitted, len(choices))
 	return t
 }
 
@@ -157,6 +165,7 @@ func (t *tally) hear(n *news) {
 func (t *tally) over(c *choice, now time.Time) {
 	s := t.s
 	c.counted = true
+	t.m.alive.change(now, -1)
 	if c.first.IsZero() {
 		s.waiting--
 	} else {
@@ -167,13 +176,18 @@ func (t *tally) over(c *choice, now time.Time) {
 		return
 	}
 	s.observe(wholeAnswer, now.Sub(t.start).Seconds())
-	s.observe(promptSize, float64(len(c.request.Prompt)))
 	s.observe(answerSize, float64(len(c.tokens)))
 	s.observe(allowedSize, float64(c.request.MaxTokens))
 	s.observe(lostKV, float64(c.retracted))
+	s.lostKV += float64(c.retracted)
+	if c.index%c.ask.n == 0 { // as in usage: the other answers to a prompt find it there
+		s.prefix.asked += float64(len(c.request.Prompt))
+		s.prefix.cached += float64(c.cached)
+	}
 	p := &t.prompts[c.prompt]
 	p.left, p.longest = p.left-1, max(p.longest, len(c.tokens))
 	if p.left == 0 {
+		s.observe(promptSize, float64(len(c.request.Prompt)))
 		s.observe(answersAsked, float64(c.ask.n))
 		s.observe(longestAnswer, float64(p.longest))
 	}
@@ -208,11 +222,37 @@ func (t *tally) end() {
 		case c.counted:
 		case t.refused && c.first.IsZero():
 			t.s.waiting--
+			t.m.alive.change(now, -1)
 		default:
 			c.finish = finishAbort
 			t.over(c, now)
 		}
 	}
+}
+
+// alive measures the time in which there were answers that had not ended.
+type alive struct {
+	open  int
+	since time.Time // if there are any
+	sum   time.Duration
+}
+
+// change notes that so many more are there, or fewer.
+func (a *alive) change(now time.Time, n int) {
+	if a.open == 0 {
+		a.since = now
+	}
+	if a.open += n; a.open == 0 {
+		a.sum += now.Sub(a.since)
+	}
+}
+
+// until is the time up to an instant.
+func (a *alive) until(now time.Time) time.Duration {
+	if a.open == 0 {
+		return a.sum
+	}
+	return a.sum + now.Sub(a.since)
 }
 
 // rate counts by the second what came in the last ones.

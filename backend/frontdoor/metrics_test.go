@@ -139,15 +139,20 @@ func total(samples map[string]float64, family string) (sum float64) {
 
 func TestMetricsAddUp(t *testing.T) {
 	s := open(t, Options{})
-	prompt, tokens, n := 0.0, 0.0, 0.0
+	prompt, tokens, n, asked, cached := 0.0, 0.0, 0.0, 0.0, 0.0
 	before := map[string]float64{}
 	for i, c := range []struct{ path, model, more string }{
 		{chatPath, "routed", ``}, {textPath, "small", `,"max_tokens":3`}, {textPath, "org/large", `,"n":3`}, {chatPath, "routed", `,"stop":"cd"`}, {textPath, "alias/routed", ``},
+		{textPath, "routed", `,"n":2`},
 	} {
-		r := s.post(c.path, order{Say: "abcdefg", Chunk: 1 + i, Lost: i / 4 * 2}.body(c.path, `"model":"`+c.model+`"`+c.more))
+		r := s.post(c.path, order{Say: "abcdefg", Chunk: 1 + i, Lost: i / 4, Cached: i}.body(c.path, `"model":"`+c.model+`"`+c.more))
 		prompt += number64(t, value(t, r.body, "usage", "prompt_tokens"))
 		tokens += number64(t, value(t, r.body, "usage", "completion_tokens"))
 		n += float64(len(value(t, r.body, "choices").([]any)))
+		if strings.Contains(c.model, "routed") {
+			asked += number64(t, value(t, r.body, "usage", "prompt_tokens"))
+			cached += number64(t, value(t, r.body, "usage", "prompt_tokens_details", "cached_tokens"))
+		}
 		_, now := s.scrape()
 		for series, x := range before {
 			if name, _, _ := strings.Cut(series, "{"); now[series] < x && (strings.HasSuffix(name, "_total") || strings.HasSuffix(name, "_bucket") || strings.HasSuffix(name, "_count")) {
@@ -165,9 +170,12 @@ func TestMetricsAddUp(t *testing.T) {
 		"vllm:inter_token_latency_seconds_count": tokens - n, "sglang:inter_token_latency_seconds_count": tokens - n,
 		"vllm:request_queue_time_seconds_count": n, "sglang:queue_time_seconds_count": n, "vllm:request_prefill_time_seconds_count": n,
 		"vllm:request_decode_time_seconds_count": n, "vllm:request_inference_time_seconds_count": n, "sglang:per_stage_req_latency_seconds_count": 4 * n,
-		"vllm:request_time_per_output_token_seconds_count": n, "sglang:generation_tokens_histogram_sum": tokens, "sglang:prompt_tokens_histogram_count": n,
-		"vllm:request_params_n_count": 5, "vllm:request_params_n_sum": n, "vllm:request_max_num_generation_tokens_count": 5,
-		"sglang:num_retractions_count": n, "sglang:num_retractions_sum": 2,
+		"vllm:request_time_per_output_token_seconds_count": n, "sglang:generation_tokens_histogram_sum": tokens, "sglang:prompt_tokens_histogram_count": 6, "vllm:request_prompt_tokens_sum": prompt,
+		"vllm:request_params_n_count": 6, "vllm:request_params_n_sum": n, "vllm:request_max_num_generation_tokens_count": 6,
+		"sglang:num_retractions_count": n, "sglang:num_retractions_sum": 3,
+		// The stage tells of no engine: all of it is of the routed names.
+		"vllm:prefix_cache_queries_total": asked, "vllm:prefix_cache_hits_total": cached, "sglang:cached_tokens_total": cached,
+		"vllm:num_preemptions_total": 3, "sglang:num_retracted_requests_total": 3,
 		"vllm:num_requests_running": 0, "vllm:num_requests_waiting": 0,
 	} {
 		if got := total(before, family); got != want {
@@ -202,7 +210,7 @@ func TestMetricsOfStages(t *testing.T) {
 	y.over(choices[1], at(14))
 	for of, want := range map[measure]float64{ // order: each is a case of its own.
 		reading: 2 * 1, queueing: 2 * 2, prefilling: 2 * 4, decoding: 5 + 6, inferring: 9 + 10, wholeAnswer: 2 * 14,
-		meanToken: 1 + 1, lostKV: 1, longestAnswer: 7, answersAsked: 2, promptSize: 6, answerSize: 13,
+		meanToken: 1 + 1, lostKV: 1, longestAnswer: 7, answersAsked: 2, promptSize: 3, answerSize: 13,
 	} {
 		for _, h := range s.by[of] {
 			if h.sum != want {

@@ -224,6 +224,8 @@ func TestRow23NamesOfModels(t *testing.T) {
 			refused(t, s.post(path, `{`+body+`,"model":"`+name+`"}`), 404, "The model `"+name+"` does not exist")
 		}
 	}
+	// No name is the first one.
+	wants(t, s.post(textPath, `{`+hi+`,"model":""}`).body, "routed", "model")
 	list := s.get("/v1/models").body
 	for i, want := range []string{"routed", "alias/routed", "small", "org/large"} {
 		wants(t, list, want, "data", i, "id")

@@ -43,26 +43,21 @@ func (s *stand) usage() float64 {
 	return s.kvHeld / s.kvTotal
 }
 
-// stand of a single model is what its subserver says; the routed models share
-// all KV, and their requests are those that clients of that name have.
+// stand of a single model is what its subserver says, whoever asked. That of the
+// routed name is what its clients have: sums over models would count a request at
+// each of them, and again when it comes back. Only the KV is all of it.
 func (m *metrics) stand(s *served, stats []Stats) (out stand) {
-	add := func(st *Stats) {
-		out.kvHeld += float64(st.KVHeld)
-		out.kvTotal += float64(st.KVTotal)
-		out.retired += float64(st.Retired)
-		out.lostKV += float64(st.LostKV)
-		out.entered += float64(st.Entered)
-		out.cached += float64(st.Cached)
-	}
 	if model, _ := m.house.find(s.name); model != Routed {
-		add(&stats[model])
-		out.running, out.waiting = float64(stats[model].Running), float64(stats[model].Waiting)
-		return out
+		st := &stats[model]
+		return stand{running: float64(st.Running), waiting: float64(st.Waiting), kvHeld: float64(st.KVHeld), kvTotal: float64(st.KVTotal),
+			retired: float64(st.Retired), lostKV: float64(st.LostKV), entered: float64(st.Entered), cached: float64(st.Cached)}
 	}
+	out = stand{running: float64(s.running), waiting: float64(s.waiting), retired: s.lostKV, entered: s.prefix.asked, cached: s.prefix.cached}
 	for i := range stats {
-		add(&stats[i])
+		out.kvHeld += float64(stats[i].KVHeld)
+		out.kvTotal += float64(stats[i].KVTotal)
+		out.lostKV += float64(stats[i].LostKV)
 	}
-	out.running, out.waiting = float64(s.running), float64(s.waiting)
 	return out
 }
 

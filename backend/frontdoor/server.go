@@ -42,3 +42,10 @@ func (d *Door) Serve(ctx context.Context, l net.Listener, drain time.Duration) e
 	}
 	return nil
 }
+
+// InFlight counts the requests that are open.
+func (d *Door) InFlight() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.inFlight)
+}

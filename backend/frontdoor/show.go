@@ -3,6 +3,7 @@ package frontdoor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -32,19 +33,19 @@ func (d *Door) health(h *House, w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// healthGenerate has every model of this process write a token.
+// healthGenerate sees every model of this process make a step.
 func (d *Door) healthGenerate(h *House, w http.ResponseWriter, r *http.Request) {
 	if err := d.healthy(h); err != nil {
 		writeError(w, err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), probeWait)
+	ctx, cancel := context.WithTimeout(r.Context(), d.options.ProbeWait)
 	defer cancel()
 	for m := range h.Models {
 		if !h.Models[m].Here {
 			continue
 		}
-		if err := h.probe(ctx, m); err != nil {
+		if err := h.steps(ctx, m); err != nil {
 			writeError(w, unavailable("model %s does not write: %v", h.Models[m].Name, err))
 			return
 		}
@@ -52,8 +53,42 @@ func (d *Door) healthGenerate(h *House, w http.ResponseWriter, r *http.Request) 
 	w.WriteHeader(http.StatusOK)
 }
 
-const probeWait = 20 * time.Second // as SGLang waits
+// steps returns nil once the model has made a step, for whomever: under load a
+// request of our own would wait for its turn, or find the queue full, while
+// others are answered. An idle model has nothing else to do, so it is asked.
+func (h *House) steps(ctx context.Context, model int) error {
+	before := h.Service.Stats()[model].Steps
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // what was asked is of no use any more
+	asked := make(chan error, 1)
+	go func() { asked <- h.probe(ctx, model) }()
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	failed := errors.New("it has made no step")
+	for {
+		if h.Service.Stats()[model].Steps > before {
+			return nil
+		}
+		select {
+		case err := <-asked:
+			switch {
+			case err == nil:
+				return nil
+			case !errors.Is(err, ErrQueueFull) && ctx.Err() == nil:
+				return err
+			case ctx.Err() == nil:
+				failed = err // but those before us in the queue may be served
+			}
+		case <-tick.C:
+		case <-ctx.Done():
+			return failed
+		}
+	}
+}
 
+const probeEvery = 20 * time.Millisecond
+
+// probe has a model write one token.
 func (h *House) probe(ctx context.Context, model int) error {
 	r := &Request{Model: model, Prompt: []Token{0}, MaxTokens: 1, Logprobs: -1}
 	r.Text = h.text(r, true)
@@ -146,6 +181,27 @@ func (d *Door) load(_ *House, w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]int{"server_load": open})
 }
 
+// loadOf is what SGLang tells dispatchers of each of its schedulers.
+type loadOf struct {
+	Rank    int `json:"dp_rank"`
+	Open    int `json:"num_reqs"` // those that wait among them
+	Waiting int `json:"num_waiting_reqs"`
+	Tokens  int `json:"num_tokens"` // of KV that requests hold
+}
+
+// loads tells of one scheduler: who sends requests here has no choice of models.
+func (d *Door) loads(h *House, w http.ResponseWriter, _ *http.Request) {
+	o := loadOf{}
+	for _, st := range h.Service.Stats() {
+		o.Waiting += st.Waiting
+		o.Tokens += st.KVHeld
+	}
+	d.mu.Lock()
+	o.Open = d.open
+	d.mu.Unlock()
+	writeJSON(w, http.StatusOK, []loadOf{o})
+}
+
 // flush drops cached prefixes, if nothing runs or waits. As long as something
 // does it waits for the seconds of the query timeout; a moment without one, since
 // a request is not gone everywhere when its client has the last token.
@@ -181,16 +237,15 @@ const (
 func (d *Door) abort(_ *House, w http.ResponseWriter, r *http.Request) {
 	var id string
 	var all bool
-	err := d.read(w, r, func(f *fields) { id, all = f.text("rid"), f.flag("abort_all", false) })
-	if err != nil {
-		writeError(w, err)
+	ok := d.read(w, r, func(f *fields) { id, all = f.text("rid"), f.flag("abort_all", false) })
+	if !ok {
 		return
 	}
 	d.mu.Lock()
 	// order: each is told for itself.
-	for open, cancel := range d.inFlight {
-		if all || open == id {
-			cancel(errAborted)
+	for open, o := range d.inFlight {
+		if all || id == open || id == o.prefix+open {
+			o.cancel(errAborted)
 		}
 	}
 	d.mu.Unlock()
@@ -199,13 +254,12 @@ func (d *Door) abort(_ *House, w http.ResponseWriter, r *http.Request) {
 
 func (d *Door) tokenize(h *House, w http.ResponseWriter, r *http.Request) {
 	a, strings := &ask{form: textForm{}, house: h}, false
-	err := d.read(w, r, func(f *fields) {
+	ok := d.read(w, r, func(f *fields) {
 		a.choose(f)
 		h.readTokenize(a, f)
 		strings = f.flag("return_token_strs", false)
 	})
-	if err != nil {
-		writeError(w, err)
+	if !ok {
 		return
 	}
 	writeJSON(w, http.StatusOK, a.tokenized(strings))
@@ -272,9 +326,8 @@ func (a *ask) tokenized(strings bool) map[string]any {
 
 func (d *Door) detokenize(h *House, w http.ResponseWriter, r *http.Request) {
 	var text any // or a list of texts
-	err := d.read(w, r, func(f *fields) { text = h.readDetokenize(f) })
-	if err != nil {
-		writeError(w, err)
+	ok := d.read(w, r, func(f *fields) { text = h.readDetokenize(f) })
+	if !ok {
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"prompt": text, "text": text})

@@ -35,6 +35,7 @@ func TestInfo(t *testing.T) {
 	wants(t, s.get("/server_info").body, "0", "internal_states", 0, "last_gen_throughput")
 	wants(t, s.get("/version").body, "test", "version")
 	wants(t, s.get("/load").body, "0", "server_load")
+	wants(t, s.get("/get_load").body, "[map[dp_rank:0 num_reqs:0 num_tokens:0 num_waiting_reqs:0]]")
 	wants(t, s.get("/status").body, "true", "healthy")
 	wants(t, s.get("/status").body, "small", "models", 0, "name")
 	if r := s.get("/flush_cache"); r.status != 200 || !strings.HasPrefix(r.body, "Cache flushed") {
@@ -48,6 +49,8 @@ func TestInfo(t *testing.T) {
 func TestFlushWhileRequestsRun(t *testing.T) {
 	s := open(t, Options{})
 	s.startStream(order{Say: "abc", Hold: 1}.body(chatPath, `"stream":true`))
+	wants(t, s.get("/get_load").body, "[map[dp_rank:0 num_reqs:1 num_tokens:10 num_waiting_reqs:0]]")
+	wants(t, s.get("/load").body, "1", "server_load")
 	refused(t, s.get("/flush_cache"), 400, "open")
 	refused(t, s.get("/flush_cache?timeout=soon"), 400, "timeout")
 	done := make(chan reply)

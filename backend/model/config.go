@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/tokenrouter/tokenrouter/internal/modelconfig"
+	"github.com/tokenrouter/tokenrouter/internal/regular"
 )
 
 const configName = "config.json"
@@ -39,7 +40,7 @@ func readSmall(path string) ([]byte, error) {
 	if info.Size() > jsonMax {
 		return nil, fmt.Errorf("%s: %d bytes are too many; at most %d are read", path, info.Size(), jsonMax)
 	}
-	return os.ReadFile(path)
+	return regular.ReadFile(path)
 }
 
 // folderHint says what to give instead of a folder without config.json.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/tokenrouter/tokenrouter/internal/modelconfig"
+	"github.com/tokenrouter/tokenrouter/internal/regular"
 )
 
 const (
@@ -30,7 +31,7 @@ func openFile(path string) (*file, error) {
 	if bigEndian() {
 		return nil, fmt.Errorf("%s: the format is little-endian and this machine is not", path)
 	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 // Package paced has an engine without a model: its steps last as long as a
 // step-time profile says, in real time, and its tokens and signals are made up.
-// It rehearses the real runtime at the speed of GPUs that are not there.
+// It rehearses the real runtime at the speed of GPUs that are not there. Tokens
+// hang on a request's seed and their position, and on no sampling setting: greedy
+// requests repeat where their seeds do, as those of equal prompts at the front door.
 //
 // A step ends the profile's nanoseconds after the call of Forward. Each step
 // stands for itself: one that is woken late is late, as on a real machine, and

@@ -76,7 +76,7 @@ func TestDisconnectSendsNothingMore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := p.door(t, service)
+	s := p.serve(t, service)
 	for seed := range 10 {
 		s.leave(asks(seed, `"stream":`+fmt.Sprint(seed%2 == 0)), func() bool { return s.service.Stats()[0].Pending > 0 })
 		s.idle()
@@ -89,6 +89,26 @@ func TestDisconnectSendsNothingMore(t *testing.T) {
 		t.Errorf("the server says: %s", text)
 	}
 	checkSilence(t, events.String())
+}
+
+// Whoever knows a request's id can end it, and its client is told.
+func TestAbortLeavesEveryModel(t *testing.T) {
+	s := plan{threshold: 2, delay: [2]time.Duration{ms, 20 * ms}, texts: []string{strings.Repeat("no end ", 50)}}.open(t)
+	for _, body := range []string{`{"rid":"one"}`, `{"abort_all":true}`} {
+		told := make(chan result, 1)
+		go func() { told <- s.ask(asks(0, `"rid":"one"`)) }()
+		s.until("it is pending", func() bool { return s.service.Stats()[0].Pending > 0 })
+		if status, text, err := s.try(t.Context(), "/abort_request", body); err != nil || status != 200 {
+			t.Fatalf("%d %v: %s", status, err, text)
+		}
+		s.idle()
+		if r := <-told; r.finish != "abort" || len(r.ids) > 150 { // of 200
+			t.Errorf("the client got %d tokens and the end %q", len(r.ids), r.finish)
+		}
+	}
+	if n := s.metric("sglang:num_aborted_requests_total"); n != 2 {
+		t.Errorf("%g aborts are counted, want 2", n)
+	}
 }
 
 var logLine = regexp.MustCompile(`^0 ([+>]) ([a-z-]+) .*\bid=(\d+)`)

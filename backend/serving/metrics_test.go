@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -69,5 +70,30 @@ func TestStepsAreToldApart(t *testing.T) {
 	}
 	if st.KVBlock != blockTokens {
 		t.Errorf("blocks of %d tokens, want %d", st.KVBlock, blockTokens)
+	}
+}
+
+// The routed name's figures are what its clients are told, whatever the engines do
+// for it: they read a request again after each visit to the other model. Those of
+// the models are what their engines did, for everybody.
+func TestPrefixesOfTheRoutedName(t *testing.T) {
+	s := plan{threshold: 0.5}.open(t)
+	long := `"prompt":"` + strings.Repeat("as long as some blocks, ", 4)
+	asked, cached := 0, 0
+	for i := range 6 {
+		more := `"stream":` + fmt.Sprint(i%2 == 0) + streamOptions(i%2 == 0) + `,"n":` + fmt.Sprint(1+i/2)
+		r := s.ask(strings.Replace(asks(i, more), `"prompt":"`, long, 1))
+		asked, cached = asked+r.prompt, cached+r.cached
+	}
+	s.ask(strings.Replace(asks(0, `"model":"small"`), `"prompt":"`, long, 1))
+	s.idle()
+	const routed = `model_name="routed"`
+	for family, want := range map[string]int{"vllm:prefix_cache_queries_total": asked, "vllm:prefix_cache_hits_total": cached, "sglang:cached_tokens_total": cached, "vllm:request_prompt_tokens_sum": asked} {
+		if got := s.labelled(family, routed); got != float64(want) || want == 0 {
+			t.Errorf("%s is %g, clients were told %d", family, got, want)
+		}
+	}
+	if all, st := s.metric("vllm:prefix_cache_queries_total"), s.service.Stats(); all-float64(asked) != float64(st[0].Entered+st[1].Entered) || st[1].Entered == 0 {
+		t.Errorf("the models were asked for %g tokens, and count %d and %d", all-float64(asked), st[0].Entered, st[1].Entered)
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/backend/frontdoor"
+	"github.com/tokenrouter/tokenrouter/backend/subserver"
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
@@ -30,8 +32,17 @@ func TestR1NeverAndAlways(t *testing.T) {
 			t.Errorf("threshold %s: got %+v, want %+v", c.threshold, r, c.want)
 		}
 	}
+	// The error that names the two says which is which.
+	body := strings.Replace(asks(0, ""), `"custom_params":{`, `"custom_params":{"threshold":3,`, 1)
+	if status, text, _ := s.try(t.Context(), textPath, body); status != 400 || !strings.Contains(text, "-1 to route never, or 2 to route always") {
+		t.Errorf("threshold 3: %d: %s", status, text)
+	}
+	never := &Service{cfg: &subserver.Config{Algorithm: algorithms.Never{}, Params: algorithms.Params{Models: 2, Large: 1}}}
+	if !s.service.Thresholds() || never.Thresholds() {
+		t.Errorf("confidence takes thresholds: %t, never: %t", s.service.Thresholds(), never.Thresholds())
+	}
 	// A model can be forced on a request to the routed name, too.
-	body := strings.Replace(asks(0, ""), `"custom_params":{`, `"custom_params":{"model":"large",`, 1)
+	body = strings.Replace(asks(0, ""), `"custom_params":{`, `"custom_params":{"model":"large",`, 1)
 	if r := s.ask(body); r.text != large.text {
 		t.Errorf("forced: got %q", r.text)
 	}

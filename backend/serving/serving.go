@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/backend/frontdoor"
 	"github.com/tokenrouter/tokenrouter/backend/subserver"
 	"github.com/tokenrouter/tokenrouter/scheduler"
@@ -75,6 +76,16 @@ func (s *Service) Stats() []frontdoor.Stats {
 	return out
 }
 
+// Thresholds tells whether requests may bring a threshold of their own, which
+// only routing has that compares a signal with one.
+func (s *Service) Thresholds() bool {
+	some := 0.5
+	params := s.cfg.Params
+	params.Threshold = &some
+	_, err := algorithms.New(s.cfg.Algorithm.Name(), params)
+	return err == nil
+}
+
 // Submit implements frontdoor.Service.
 func (s *Service) Submit(ctx context.Context, r *frontdoor.Request) (frontdoor.Stream, error) {
 	own := subserver.Request{
@@ -136,7 +147,7 @@ func tell(err error) error {
 	case errors.Is(err, subserver.ErrOutgrown):
 		return &frontdoor.Error{Status: http.StatusBadRequest, Message: "the request has outgrown the KV memory of a model: ask for fewer tokens"}
 	case errors.Is(err, subserver.ErrQueueFull):
-		return &frontdoor.Error{Status: http.StatusServiceUnavailable, Message: "The request queue is full."}
+		return frontdoor.ErrQueueFull
 	case errors.Is(err, subserver.ErrDraining):
 		return &frontdoor.Error{Status: http.StatusServiceUnavailable, Message: "the server is shutting down"}
 	case errors.Is(err, subserver.ErrFailed):

@@ -131,6 +131,7 @@ type plan struct {
 	b          int
 	rule       scheduler.Rule
 	drain      time.Duration
+	door       frontdoor.Options
 }
 
 func (p *plan) text(seed uint64) string { return p.texts[seed%uint64(len(p.texts))] }
@@ -191,7 +192,7 @@ func (p plan) open(t testing.TB) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := p.door(t, service)
+	s := p.serve(t, service)
 	t.Cleanup(func() {
 		if err := service.Close(); err != nil {
 			t.Error(err)
@@ -201,9 +202,9 @@ func (p plan) open(t testing.TB) *site {
 	return s
 }
 
-// door serves a service that is there.
-func (p *plan) door(t testing.TB, service *Service) *site {
-	door := frontdoor.New(frontdoor.Options{})
+// serve serves a service that is there.
+func (p *plan) serve(t testing.TB, service *Service) *site {
+	door := frontdoor.New(p.door)
 	door.Open(&frontdoor.House{Service: service, Names: []string{"routed"}, Models: []frontdoor.Model{{Name: "small", Here: true}, {Name: "large", Here: true}},
 		Tokenizer: tokenizer.Bytes(vocab), EOS: []backend.Token{eos}, Vocab: vocab, Context: p.context, MaxLogprobs: 20})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -260,6 +261,8 @@ type result struct {
 	finish  string
 	stop    any
 	usage   int // completion tokens
+	prompt  int // tokens of it
+	cached  int // those that were there already
 	failure string
 	done    bool // [DONE]
 	events  int
@@ -277,7 +280,11 @@ type choiceJSON struct {
 type answerJSON struct {
 	Choices []choiceJSON
 	Usage   *struct {
-		Tokens int `json:"completion_tokens"`
+		Prompt  int `json:"prompt_tokens"`
+		Tokens  int `json:"completion_tokens"`
+		Details struct {
+			Cached int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
 	}
 	Error *struct{ Message string }
 }
@@ -291,7 +298,7 @@ func (r *result) add(body string) error {
 		r.failure = a.Error.Message
 	}
 	if a.Usage != nil {
-		r.usage = a.Usage.Tokens
+		r.usage, r.prompt, r.cached = a.Usage.Tokens, a.Usage.Prompt, a.Usage.Details.Cached
 	}
 	for _, c := range a.Choices {
 		r.text += c.Text

@@ -67,6 +67,9 @@ func (s *subserver) onLost(model int, err error) {
 	if s.turnstile.on && s.broken == nil {
 		s.broken = errors.New(problem)
 	}
+	for _, p := range s.turnstile.open() {
+		s.onParcel(p)
+	}
 }
 
 // ids lists the requests in order, so that failures look alike in every run.

@@ -2,11 +2,13 @@ package subserver
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
@@ -78,6 +80,80 @@ func TestProcessIsLost(t *testing.T) {
 			}
 		}
 	}
+}
+
+// deadEnd is a Transport to processes that say nothing but what a test says.
+type deadEnd struct {
+	deliver func(*Parcel)
+	lost    func(int, error)
+	visits  chan *Parcel
+}
+
+func (e *deadEnd) Start(deliver func(*Parcel), lost func(int, error)) error {
+	e.deliver, e.lost = deliver, lost
+	return nil
+}
+
+func (e *deadEnd) Send(p *Parcel) error {
+	if p.Event.Kind == scheduler.PeerArrived {
+		e.visits <- p
+	}
+	return nil
+}
+
+func (e *deadEnd) Close() error { return nil }
+
+// alone runs f on a home whose requests go to model 1 of 3 after each token, and
+// its peers are a dead end.
+func alone(t *testing.T, f func(t *testing.T, sys *System, end *deadEnd)) {
+	p := small()
+	p.params = algorithms.Params{Models: 3, Large: 1, Matrix: [][]float64{{0, 1, 0}, {0, 0, 1}, {0, 1, 0}}}
+	end := new(deadEnd)
+	p.with(t, func(c *Config) {
+		end.visits = make(chan *Parcel, 9)
+		c.Models[1].Engine, c.Models[2].Engine, c.Transport = nil, nil, end
+	}, func(t *testing.T, sys *System) { f(t, sys, end) })
+}
+
+// A process that is lost may have had a visit by way of another, and handed it on
+// while its word to the home, with tokens, was lost with it: the home does not
+// wait for them, wherever it sent the request.
+func TestHomeDoesNotWaitForWhatAThirdMayHaveWritten(t *testing.T) {
+	alone(t, func(t *testing.T, sys *System, end *deadEnd) {
+		s := submit(t, sys, long(1, 5))
+		if v := <-end.visits; v.To != 1 {
+			t.Fatalf("it is at model %d", v.To)
+		}
+		end.lost(2, errors.New("unplugged"))
+		if o := read(t, long(1, 5), s, -1); !errors.Is(o.err, ErrFailed) || !strings.Contains(o.err.Error(), "unplugged") {
+			t.Error(o.err)
+		}
+		wantEmpty(t, sys)
+	})
+}
+
+// A peer may say that a visit has failed after another has brought the request
+// home. By then it may be on its next visit, which has not failed.
+func TestAnOldFailureEndsNoLaterVisit(t *testing.T) {
+	alone(t, func(t *testing.T, sys *System, end *deadEnd) {
+		s := submit(t, sys, long(1, 5))
+		back := func(v *Parcel, status algorithms.Status, tokens ...algorithms.Token) {
+			req := *v.Event.Req
+			req.From, req.Status, req.Start, req.Suffix = v.To, status, req.Start+len(req.Suffix), tokens
+			req.Hops, req.Budget, req.Anchors = req.Hops+1, req.Budget-len(tokens), slices.Clone(req.Anchors)
+			end.deliver(&Parcel{From: v.To, To: 0, Logprobs: -1, Event: scheduler.Event{Kind: scheduler.PeerReturned, Request: 1, Req: &req}})
+		}
+		first := <-end.visits
+		back(first, algorithms.Returned, 7)
+		second := <-end.visits
+		end.deliver(&Parcel{From: 2, To: 0, Problem: "old news", Event: scheduler.Event{Kind: scheduler.PeerReturned, Request: 1,
+			Req: &algorithms.PeerReq{ID: 1, Home: 0, From: 2, Status: algorithms.Failed, Hops: first.Event.Req.Hops}}})
+		back(second, algorithms.Finished, 8, 9)
+		if o := read(t, long(1, 5), s, -1); o.err != nil || !slices.Equal(o.tokens[len(o.tokens)-2:], []algorithms.Token{8, 9}) {
+			t.Errorf("%v, %v", o.tokens, o.err)
+		}
+		wantEmpty(t, sys)
+	})
 }
 
 func (p plan) lose(t *testing.T, lost int, after time.Duration, why error) {

@@ -98,6 +98,7 @@ type turnstile struct {
 	toldRound         int64     // the round then
 	sentTo, steppedOf []int64   // parcels, by model
 	waiting           []*Parcel // of later rounds, in order
+	opened            bool      // no round follows
 }
 
 func (t *turnstile) init(s *System) {
@@ -137,11 +138,20 @@ func (t *turnstile) arrived(p *Parcel) {
 // early keeps a parcel whose sender has decided in a round that this core has
 // not.
 func (t *turnstile) early(p *Parcel) bool {
-	if p.Round > t.round {
+	if p.Round > t.round && !t.opened {
 		t.waiting = append(t.waiting, p)
 		return true
 	}
 	return false
+}
+
+// open lets in what waits for a round: none follows, since a model is lost. The
+// coordinator may have gone between its questions, so that others have decided in
+// a round that this core never heard of.
+func (t *turnstile) open() []*Parcel {
+	waiting := t.waiting
+	t.waiting, t.opened = nil, true
+	return waiting
 }
 
 // answerGate answers a question among the words before the others are stepped,

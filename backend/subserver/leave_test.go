@@ -3,6 +3,7 @@ package subserver
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -78,6 +79,27 @@ func TestAStartTellsWhoIsMissing(t *testing.T) {
 			if err := e.Close(); err != nil {
 				t.Error(err)
 			}
+		}
+	})
+}
+
+// Who calls a wrong address is told what is wrong with it while it waits.
+func TestAStartTellsWhyItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := new(network).options("c:1")
+		o.Wait = 3 * time.Second
+		o.Dial = func(context.Context, string) (net.Conn, error) { return nil, errors.New("no such host") }
+		var said []string
+		o.Missing = func(who string) { said = append(said, who) }
+		tcp, err := NewTCP(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tcp.Start(nil, nil); err == nil {
+			t.Error("it met nobody, and has started")
+		}
+		if want := "the process of a at a:1 (no such host), the process of b at b:1 (no such host)"; len(said) != 1 || said[0] != want {
+			t.Errorf("said %q, want %q", said, want)
 		}
 	})
 }

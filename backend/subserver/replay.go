@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 	"github.com/tokenrouter/tokenrouter/scheduler"
@@ -19,6 +20,7 @@ type Report struct {
 	Events   int64    // stepped
 	Steps    int64    // that a core started
 	Messages int64    // that came out as they were written
+	Open     int      // requests that had not ended at the log's end
 	EndNs    int64    // the latest time
 }
 
@@ -54,7 +56,7 @@ func (d *Difference) Error() string {
 // compares what comes out, without engines and clocks. The report tells how far
 // it came; the error is a *Difference, a *LogError, or that of r.
 func Replay(r io.Reader) (Report, error) {
-	p := replay{in: bufio.NewReaderSize(r, 1<<16)}
+	p := replay{in: bufio.NewReaderSize(r, 1<<16), came: map[scheduler.RequestID]bool{}}
 	err := p.run()
 	p.report.Lines = p.line
 	return p.report, err
@@ -66,6 +68,7 @@ type replay struct {
 	line   int
 	header logHeader
 	cores  []*replayed // by model, nil where another process had it
+	came   map[scheduler.RequestID]bool
 	report Report
 }
 
@@ -254,6 +257,12 @@ func (p *replay) call(c *replayed, kind, body string) (err error) {
 		if err != nil {
 			return p.bad("%v", err)
 		}
+		switch ev.Kind {
+		case scheduler.Arrived:
+			p.came[ev.Arrival.ID] = true
+		case scheduler.PeerArrived:
+			p.came[ev.Req.ID] = true
+		}
 		p.report.Events++
 		p.report.EndNs = max(p.report.EndNs, ev.AtNs)
 		c.hear(c.core.Step(&ev))
@@ -286,12 +295,19 @@ func (c *replayed) add(line func([]byte) []byte) {
 	c.left = append(c.left, c.text[start:])
 }
 
-// end checks that no core has said more than the log tells.
+// end checks that no core has said more than the log tells, and counts what is
+// open.
 func (p *replay) end() error {
 	for _, c := range p.cores {
 		if c != nil && len(c.left) > 0 {
 			p.line++
 			return p.bad("the log is cut off: it lacks what %s did next: %s", c.name, c.left[0])
+		}
+	}
+	// order: requests are only counted.
+	for id := range p.came {
+		if slices.ContainsFunc(p.cores, func(c *replayed) bool { return c != nil && c.core.Knows(id) }) {
+			p.report.Open++
 		}
 	}
 	return nil

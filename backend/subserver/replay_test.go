@@ -93,16 +93,24 @@ func TestReplayFindsTheFirstDifference(t *testing.T) {
 // is said where it ends.
 func TestReplayOfACutLog(t *testing.T) {
 	text := aLog(t, 2)
+	if rep, err := Replay(bytes.NewReader(text)); err != nil || rep.Open != 0 {
+		t.Errorf("the whole log: %d requests are open, %v", rep.Open, err)
+	}
+	open := 0
 	for cut := 0; cut < len(text); cut += 1 + cut/40 {
-		_, err := Replay(bytes.NewReader(text[:cut]))
+		rep, err := Replay(bytes.NewReader(text[:cut]))
 		var bad *LogError
 		line := 1 + bytes.Count(text[:cut], []byte("\n"))
 		switch {
 		case err == nil && cut > 0 && text[cut-1] == '\n':
+			open = max(open, rep.Open)
 		case errors.As(err, &bad) && bad.Line == line:
 		default:
 			t.Fatalf("cut after %d bytes, in line %d: %v", cut, line, err)
 		}
+	}
+	if open == 0 {
+		t.Error("no cut left a request open, though each of them is under way somewhere")
 	}
 }
 

@@ -29,8 +29,8 @@ type TCPOptions struct {
 	// Silence is how long a process may say nothing before it counts as lost; 0
 	// means 10 s. A living one says something five times as often.
 	Silence time.Duration
-	// Missing, if not nil, is told once whom Start waits for, if it has done so
-	// for 2 s.
+	// Missing, if not nil, is told once whom Start waits for, and why if that is
+	// known, if it has done so for 2 s.
 	Missing func(who string)
 
 	// Listen and Dial stand in for package net; nil means TCP.
@@ -65,6 +65,7 @@ type link struct {
 
 	mu      sync.Mutex
 	problem error // the first, which closed the connection
+	refusal error // the last why there is none yet
 }
 
 // fail closes the connection for a reason, unless it is closed, and returns
@@ -77,6 +78,23 @@ func (l *link) fail(why error) error {
 		_ = l.conn.Close()
 	}
 	return l.problem
+}
+
+// refused notes why a call has not come to a connection.
+func (l *link) refused(why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refusal = why
+}
+
+// unmet says who is not there, and why if that is known.
+func (l *link) unmet(who string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refusal == nil {
+		return who
+	}
+	return who + " (" + l.refusal.Error() + ")"
 }
 
 func (l *link) failed() error {
@@ -262,12 +280,13 @@ func (t *TCP) missing(ctx context.Context, links []*link, err error) error {
 // missingAfter is how long a start may take before somebody wonders.
 const missingAfter = 2 * time.Second
 
-// absent names those of links that are not there, "" if all are.
+// absent names those of links that are not there, and why if that is known; ""
+// if all are.
 func (t *TCP) absent(links []*link) string {
 	var names []string
 	for _, l := range links {
 		if !l.here.Load() {
-			names = append(names, t.names(l)+" at "+l.address)
+			names = append(names, l.unmet(t.names(l)+" at "+l.address))
 		}
 	}
 	return strings.Join(names, ", ")
@@ -295,6 +314,7 @@ func (t *TCP) dial(ctx context.Context, l *link) error {
 				return err
 			}
 		}
+		l.refused(err)
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s at %s did not answer within %v: %w", t.names(l), l.address, t.options.Wait, err)

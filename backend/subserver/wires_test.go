@@ -5,6 +5,7 @@ import (
 	"encoding/gob"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,6 +23,7 @@ type wireEnd struct {
 	deliver func(*Parcel)
 	lost    func(int, error)
 	into    []*mailbox[[]byte] // by sender
+	deaf    []atomic.Bool      // to what a sender that has vanished left on the way
 	running sync.WaitGroup
 	gone    chan struct{}
 }
@@ -29,7 +31,7 @@ type wireEnd struct {
 func newWires(models int, seed uint64) *wires {
 	w := &wires{seed: seed}
 	for m := range models {
-		e := &wireEnd{wires: w, model: m, gone: make(chan struct{})}
+		e := &wireEnd{wires: w, model: m, gone: make(chan struct{}), deaf: make([]atomic.Bool, models)}
 		for range models {
 			e.into = append(e.into, newMailbox[[]byte]())
 		}
@@ -61,6 +63,9 @@ func (e *wireEnd) carry(from int) {
 			case <-e.gone:
 				return
 			}
+			if e.deaf[from].Load() {
+				continue
+			}
 			p := new(Parcel)
 			if err := gob.NewDecoder(bytes.NewReader(text)).Decode(p); err != nil {
 				panic(err)
@@ -88,10 +93,12 @@ func (e *wireEnd) Close() error {
 	return nil
 }
 
-// cut makes a process vanish. The others hear of it one after the other.
+// cut makes a process vanish. The others hear of it one after the other; what it
+// has sent still comes to some of them.
 func (w *wires) cut(model int, err error) {
 	for m, e := range w.ends {
 		if m != model {
+			e.deaf[model].Store((uint64(m)+w.seed)%2 == 0)
 			e.into[model].close()
 			w.ends[model].into[m].close()
 			go func() {

@@ -54,15 +54,29 @@ func (p *parser) atom() code {
 		return code{}
 	}
 	p.at++
+	if !isName(token) && !isDigit(token[0]) {
+		return p.text(token)
+	}
 	if !isName(token) || slices.Contains(constants, token) {
 		return code{text: token, literal: true}
 	}
-	if next := p.peek(); token == "loop" && next != "." && next != "[" && next != "is" {
-		// It is one object for all rounds. A list that keeps it may come to hold
-		// itself in a later round, and would be printed without end.
-		p.failf("loop alone is not supported, only what it has, such as loop.index")
-	}
 	return code{text: token, name: token}
+}
+
+// text is a literal, or several in a row, which are one to Jinja.
+func (p *parser) text(literal string) code {
+	var text string
+	for {
+		part, err := unquoted(literal)
+		if err != nil {
+			p.failf("%w", err)
+		}
+		text += part
+		if literal = p.peek(); literal == "" || literal[0] != '"' && literal[0] != '\'' {
+			return code{text: quoted(text), literal: true}
+		}
+		p.at++
+	}
 }
 
 // parenthesis is an expression, or a tuple, which is a list to the engine.
@@ -124,6 +138,7 @@ type arguments struct {
 }
 
 func (p *parser) arguments() (a arguments) {
+	p.calls++
 	p.expect("(")
 	for p.err == nil && !p.take(")") {
 		if p.peekAt(1) == "=" {

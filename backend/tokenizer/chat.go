@@ -43,28 +43,15 @@ var ErrNoChatTemplate = errors.New("the model has no chat template")
 type chatTemplate struct {
 	compiled *jinja.Template
 	err      error
-	parts    bool // it looks into lists of content parts itself
+	probe    probe
 }
-
-// takesParts are what templates say that tell text from a list of parts.
-var takesParts = []string{"content is string", "content'] is string", `content"] is string`, "content is iterable",
-	"content is sequence", "content is not string", "content'] is iterable", "['type']", ".type ==", `["type"]`}
 
 func (t *Tokenizer) setTemplate(name, source string) {
 	if t.templates == nil {
 		t.templates = map[string]*chatTemplate{}
 	}
 	c := &chatTemplate{}
-	if formatsStrings(source) {
-		// The engine takes % for a remainder and prints 0: a wrong prompt that
-		// nobody would notice.
-		c.err = errors.New(`"…" % … , the formatting of strings, is not supported`)
-	} else {
-		c.compiled, c.err = compile(source)
-	}
-	for _, sign := range takesParts {
-		c.parts = c.parts || strings.Contains(source, sign)
-	}
+	c.compiled, c.err = compile(source)
 	t.templates[name] = c
 }
 
@@ -97,7 +84,8 @@ type chat struct {
 	tools     jinja.Value
 	variables map[string]jinja.Value // the rest of what the template sees
 	final     bool
-	input     int // bytes of what the client sent
+	input     int    // bytes of what the client sent
+	meter     *meter // nil for one that fits input
 }
 
 func (t *Tokenizer) newChat(messages json.RawMessage, o ChatOptions) (*chat, error) {
@@ -199,7 +187,11 @@ func (c *chat) render(mark func(string) string) (text string, err error) {
 		}
 	}
 	variables["messages"] = messages
-	newMeter(c.input).addTo(variables)
+	m := c.meter
+	if m == nil {
+		m = newMeter(c.input)
+	}
+	m.addTo(variables)
 	text, err = c.template.compiled.RenderValues(variables)
 	var refused *ChatError
 	switch {

@@ -150,7 +150,15 @@ func TestChatTidies(t *testing.T) {
 	tok := open(t, "qwen")
 	for _, c := range []struct{ template, messages, want string }{
 		{`{{ messages[0].content }}`, `[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`, "a\nb"},
-		{`{% if messages[0].content is string %}s{% else %}{{ messages[0].content[1].text }}{% endif %}`, `[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`, "b"},
+		{`{% if messages[0].content is string %}s{% else %}{% for p in messages[0].content %}{{ p.text }}{% endfor %}{% endif %}`,
+			`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`, "ab"},
+		// As Qwen3 has it: what is no string would be lost.
+		{`{% for m in messages %}{% if m.content is string %}{{ m.content }}{% endif %}{% endfor %}`,
+			`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`, "a\nb"},
+		// Lists are looked into in the messages of one role only.
+		{`{% for m in messages %}{% if m.role == 'user' and m.content is not string %}{{ m.content|map(attribute='text')|join }}{% else %}{{ m.content }}{% endif %}{% endfor %}`,
+			`[{"role":"system","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"user","content":[{"type":"text","text":"c"},{"type":"text","text":"d"}]}]`,
+			"a\nbcd"},
 		{`[{{ messages[0].content }}]`, `[{"role":"user"}]`, "[]"},
 		{`[{{ messages[0].content }}]`, `[{"role":"assistant","content":null}]`, "[]"},
 		{`{{ 'tool_calls' in messages[0] }}`, `[{"role":"assistant","tool_calls":null}]`, "False"},

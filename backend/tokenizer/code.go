@@ -24,8 +24,12 @@ const (
 	itemsName     = meteredPrefix + "items"
 	passName      = meteredPrefix + "pass"
 	productName   = meteredPrefix + "product"
+	sumName       = meteredPrefix + "sum"
 	sliceName     = meteredPrefix + "slice"
 	mapName       = meteredPrefix + "map"
+	markupName    = meteredPrefix + "markup"
+	keptName      = meteredPrefix + "kept"
+	fieldName     = meteredPrefix + "field"
 )
 
 // Limits of a tag: ten times and more what templates of known models have. Depth
@@ -40,13 +44,10 @@ const (
 // growing are the filters and methods whose results may be longer than all that
 // they are given, or that change what they are given. The meter has its own.
 var growing = map[string]string{"replace": "|.", "join": "|", "indent": "|", "format": ".", "append": ".", "insert": ".", "update": ".",
-	"split": ".", "list": "|", "fromjson": "|", "from_json": "|"}
+	"split": ".", "strip": ".", "lstrip": ".", "rstrip": ".", "trim": "|", "list": "|", "fromjson": "|", "from_json": "|"}
 
 // cheap are the filters that take as long for any value.
-var cheap = []string{"default", "d", "safe", "first", "last", "length", "count", "abs"}
-
-// writing are the filters that make the text of any value.
-var writing = append([]string{"escape", "e", "unique"}, plainFilters...)
+var cheap = []string{"default", "d", "first", "last", "length", "count", "abs"}
 
 // plainFilters make a text of a text, and no longer one.
 var plainFilters = []string{"upper", "lower", "trim", "title", "capitalize", "string"}
@@ -64,6 +65,7 @@ type code struct {
 	call    string // of a call, what it is itself
 	depth   int
 	literal bool // a text, number or constant
+	markup  bool // a text that is safe in HTML
 }
 
 // parser reads one tag. The first error ends it: from there on it sees the end of
@@ -71,6 +73,7 @@ type code struct {
 type parser struct {
 	tokens []string
 	at     int
+	calls  int // of filters too
 	err    error
 }
 
@@ -144,8 +147,13 @@ func (p *parser) node(text string, parts ...code) code {
 // look has the meter see all of a value before it is worked on.
 func look(e code) string { return passed(e, lookName) }
 
-// written has it see a value whose text will be part of another.
-func written(e code) string { return passed(e, writtenName) }
+// written has it make the text of a value, which will be part of another.
+func written(e code) string {
+	if strings.HasPrefix(e.text, "'") {
+		return passed(e, writtenName)
+	}
+	return "(" + e.text + "|" + writtenName + ")" // of none or 1.0 too
+}
 
 func passed(e code, filter string) string {
 	if e.literal {
@@ -175,9 +183,27 @@ func (p *parser) operators(part func() code, write func(operator string, a, b co
 		operator := p.peek()
 		p.at++
 		right := part()
+		if operator == "%" && strings.ContainsAny(left.text[:min(1, len(left.text))], `'"`) {
+			// The engine takes it for a remainder and prints 0: a wrong prompt that
+			// nobody would notice.
+			p.failf(`"…" %% … , the formatting of strings, is not supported`)
+		}
+		markup := operator == "+" && (left.markup || right.markup)
+		if markup {
+			// What is not yet safe becomes so, even though no escapes are asked for.
+			left, right = p.safe(left), p.safe(right)
+		}
 		left = p.node("("+write(operator, left, right)+")", left, right)
+		left.markup = markup
 	}
 	return left
+}
+
+func (p *parser) safe(e code) code {
+	if e.markup {
+		return e
+	}
+	return p.node("("+e.text+"|"+markupName+")", e)
 }
 
 func writePlain(operator string, a, b code) string {
@@ -188,7 +214,9 @@ func writeLooked(operator string, a, b code) string {
 	switch operator {
 	case "*":
 		return productName + "(" + a.text + ", " + b.text + ")"
-	case "~", "+":
+	case "+":
+		return sumName + "(" + a.text + ", " + b.text + ")"
+	case "~":
 		return written(a) + " " + operator + " " + written(b)
 	}
 	return look(a) + " " + operator + " " + look(b)
@@ -318,13 +346,15 @@ func (p *parser) attribute(e code) code {
 	metered := strings.Contains(growing[name], ".")
 	if p.peek() != "(" {
 		if metered {
-			// A field of that name, and no method to be called by another name.
-			return p.node(e.text+"['"+name+"']", e)
+			return p.node("("+e.text+"|"+fieldName+"('"+name+"'))", e)
 		}
 		return p.node(e.text+"."+name, e)
 	}
 	a := p.arguments()
 	parts := append([]code{e}, a.values...)
+	if metered && len(a.names) > 0 && name != "split" {
+		p.failf("the method %s with arguments by name is not supported", name) // the engine would leave them out
+	}
 	if metered {
 		return p.node("("+e.text+"|"+meteredPrefix+name+"("+a.write(plain)+"))", parts...)
 	}
@@ -378,7 +408,7 @@ func (p *parser) called(e code) code {
 			return p.node("{ "+a.writeFields()+" }", a.values...)
 		}
 	}
-	called := p.node(e.text+"("+a.write(plain)+")", append([]code{e}, a.values...)...)
+	called := p.node(e.text+"("+a.write(look)+")", append([]code{e}, a.values...)...)
 	called.call = called.text
 	return called
 }
@@ -390,6 +420,7 @@ func (p *parser) filter(e code) code {
 		return code{}
 	}
 	p.at++
+	p.calls++ // a macro, perhaps
 	var a arguments
 	if p.peek() == "(" {
 		a = p.arguments()
@@ -405,6 +436,8 @@ func (p *parser) filter(e code) code {
 		return p.node("("+value+"|"+name+")", parts...)
 	}
 	switch {
+	case name == "format":
+		return write(e.text, meteredPrefix+"formatted", plain)
 	case name == "tojson":
 		return write(e.text, pythonFilter, plain)
 	case strings.Contains(growing[name], "|"):
@@ -413,16 +446,22 @@ func (p *parser) filter(e code) code {
 		// The engine would leave the list as it is, a wrong prompt that nobody
 		// would notice, and the new one would share its memory.
 		if len(a.values) != 1 || len(a.names) > 0 || !namesPlainFilter(a.values[0]) {
-			p.failf("map is supported only with attribute= or one of %s", strings.Join(plainFilters, ", "))
+			p.failf("map is supported only with attribute=, tojson or one of %s", strings.Join(plainFilters, ", "))
 		}
 		return write(look(e), mapName, plain)
+	case name == "safe":
+		return code{text: e.text, depth: e.depth, literal: e.literal, markup: true}
+	case name == "escape" || name == "e":
+		e = p.safe(p.node(written(e), e))
+		e.markup = true
+		return e
 	case slices.Contains(cheap, name):
 		return write(e.text, name, plain)
 	case (name == "selectattr" || name == "rejectattr") && len(a.values) == 1:
 		return write(look(e), name, look, "'truthy'") // the engine would panic
 	case (name == "select" || name == "reject") && len(a.values) == 0:
 		return write(look(e), name, look, "''")
-	case slices.Contains(writing, name):
+	case slices.Contains(plainFilters, name):
 		return write(written(e), name, look)
 	}
 	return write(look(e), name, look)
@@ -430,5 +469,5 @@ func (p *parser) filter(e code) code {
 
 func namesPlainFilter(e code) bool {
 	name := strings.Trim(e.text, `'"`)
-	return e.literal && len(e.text) == len(name)+2 && slices.Contains(plainFilters, name)
+	return e.literal && len(e.text) == len(name)+2 && (name == "tojson" || slices.Contains(plainFilters, name))
 }

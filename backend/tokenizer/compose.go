@@ -18,31 +18,49 @@ func compose(text string) string {
 	if norm.NFC.IsNormalString(text) {
 		return text
 	}
-	if !hasLongRun(text) {
-		return norm.NFC.String(text)
+	if isHard(text) {
+		return composeLong(text)
 	}
-	return composeLong(text)
+	return norm.NFC.String(text)
 }
 
-func hasLongRun(text string) bool {
-	n := 0
+// isHard reports whether x/text may compose text in another way than Unicode: if
+// it has a long run of marks, or a character that is no mark and yet composes
+// with one before it, as vowel signs of Indic scripts do. Over such a one x/text
+// joins what is before it with marks behind it.
+func isHard(text string) bool {
+	run := 0
 	for _, r := range text {
-		if r < firstCombining || combiningClass(r) == 0 {
-			n = 0
-		} else if n++; n == longRun {
+		if r < firstCombining {
+			run = 0
+			continue
+		}
+		p := properties(r)
+		if p.CCC() == 0 {
+			if !p.BoundaryBefore() && !isJamo(r) {
+				return true
+			}
+			run = 0
+		} else if run++; run == longRun {
 			return true
 		}
 	}
 	return false
 }
 
+// isJamo tells the vowels and final consonants of Hangul, which x/text composes
+// by arithmetic, and rightly.
+func isJamo(r rune) bool { return r >= 0x1161 && r <= 0x11C2 }
+
 // firstCombining is the first character that composes with one before it.
 const firstCombining = 0x300
 
-func combiningClass(r rune) uint8 {
+func properties(r rune) norm.Properties {
 	var buf [utf8.UTFMax]byte
-	return norm.NFD.Properties(buf[:utf8.EncodeRune(buf[:], r)]).CCC()
+	return norm.NFC.Properties(buf[:utf8.EncodeRune(buf[:], r)])
 }
+
+func combiningClass(r rune) uint8 { return properties(r).CCC() }
 
 // mark is a character and its combining class.
 type mark struct {

@@ -14,6 +14,10 @@ func TestComposeLongRuns(t *testing.T) {
 		{"a" + strings.Repeat("\u0301", 100), "á" + strings.Repeat("\u0301", 99)},
 		{"a" + strings.Repeat("\u0316\u0301", 40), "á" + strings.Repeat("\u0316", 40) + strings.Repeat("\u0301", 39)},
 		{strings.Repeat("\u0344", 20), strings.Repeat("\u0308\u0301", 20)},
+		// A vowel sign that is no mark keeps the accent behind it from the letter.
+		{"A\u09be\u0300\u0316", "A\u09be\u0316\u0300"},
+		{"A\u09be\u0316\u0300", "A\u09be\u0316\u0300"},
+		{"e\u0301\u09c7\u09be\u0301", "é\u09cb\u0301"},
 		{"\u1100\u1161\u11a8" + strings.Repeat("\u0316", 40) + "e\u0301", "각" + strings.Repeat("\u0316", 40) + "é"},
 	} {
 		if got := compose(c.text); got != c.want {
@@ -22,7 +26,7 @@ func TestComposeLongRuns(t *testing.T) {
 	}
 }
 
-// The long way gives what x/text gives, where that leaves texts whole.
+// The long way is the only one, and gives what x/text gives, where that is right.
 func TestComposeAgainstTwin(t *testing.T) {
 	r := rapid.OneOf(
 		rapid.Rune(),
@@ -30,11 +34,12 @@ func TestComposeAgainstTwin(t *testing.T) {
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOfN(r, 0, 12, -1).Draw(t, "text")
-		if got, want := composeLong(text), norm.NFC.String(text); got != want {
+		got := composeLong(text)
+		if want := norm.NFC.String(text); got != want && !isHard(text) {
 			t.Fatalf("composeLong(%+q) = %+q, want %+q", text, got, want)
 		}
-		if got, want := compose(text), norm.NFC.String(text); got != want {
-			t.Fatalf("compose(%+q) = %+q, want %+q", text, got, want)
+		if short := compose(text); short != got {
+			t.Fatalf("compose(%+q) = %+q, the long way gives %+q", text, short, got)
 		}
 	})
 }

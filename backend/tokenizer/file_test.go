@@ -76,6 +76,7 @@ func TestParseRefuses(t *testing.T) {
 		{`{"a":0,"b":1,"ab":2}`, `{}`, `model.vocab: is empty`},
 		{`"ab":2`, `"ab":1`, `model.vocab: "b" and "ab" have the same id 1`},
 		{`"ab":2`, `"ab":2,"a":7`, `model.vocab: has an entry twice`},
+		{`"ab":2`, `"ab":02`, `begins with 0`},
 		{`"ab":2`, `"ab":-2`, `model.vocab: entry "ab"`},
 		{`"ab":2`, `"ab":99999999999`, `an id above`},
 		{`["a b"]`, `["a c"]`, `model.merges: "c" of rule 0 is not in vocab`},

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -78,14 +79,32 @@ func runEngine(template string, args ...jinja.Value) (jinja.Value, error) {
 	return jinja.NewString(text), err
 }
 
+// itemsOf are what a loop through v meets, in a list of their own.
+func itemsOf(v jinja.Value) []jinja.Value {
+	switch {
+	case v.IsList():
+		return slices.Clone(v.AsList().Items)
+	case v.IsDict():
+		items := make([]jinja.Value, 0, v.AsDict().Len())
+		for _, key := range v.AsDict().Keys {
+			items = append(items, jinja.NewString(key))
+		}
+		return items
+	}
+	return nil
+}
+
 // each is the filter map with the name of another.
 func (m *meter) each(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-	if !args[0].IsList() {
-		return jinja.NewList(nil), nil
-	}
-	items := make([]jinja.Value, args[0].AsList().Len())
-	for i, item := range args[0].AsList().Items {
+	items := itemsOf(args[0])
+	for i, item := range items {
 		var err error
+		if args[1].AsString() == "tojson" {
+			if items[i], err = m.json([]jinja.Value{item}, nil); err != nil {
+				return jinja.Undefined(), err
+			}
+			continue
+		}
 		if items[i], err = runEngine("{{ v|"+args[1].AsString()+" }}", item); err != nil {
 			return jinja.Undefined(), err
 		}
@@ -93,22 +112,14 @@ func (m *meter) each(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value,
 	return jinja.NewList(items), m.spend(0, len(items))
 }
 
-// texts prints values as the engine does.
+// texts are the values as they are printed.
 func (m *meter) texts(args []jinja.Value) ([]string, error) {
 	if err := m.lookAll(args); err != nil {
 		return nil, err
 	}
 	out := make([]string, len(args))
 	for i, v := range args {
-		if v.IsString() {
-			out[i] = v.AsString()
-			continue
-		}
-		printed, err := runEngine("{{ v }}", v)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = printed.AsString()
+		out[i] = m.printed(v)
 	}
 	return out, nil
 }
@@ -133,11 +144,14 @@ func (m *meter) replace(args []jinja.Value, kwargs map[string]jinja.Value) (jinj
 		return jinja.Undefined(), err
 	}
 	count := -1
-	if len(args) > 3 && args[3].IsInt() {
-		count = int(args[3].AsInt())
+	given, ok := kwargs["count"]
+	if len(args) > 3 && !ok {
+		given, ok = args[3], true
 	}
-	if v, ok := kwargs["count"]; ok && v.IsInt() {
-		count = int(v.AsInt())
+	if ok && !given.IsInt() {
+		return jinja.Undefined(), fmt.Errorf("replace takes a whole number for its count")
+	} else if ok {
+		count = int(given.AsInt())
 	}
 	n := strings.Count(s[0], s[1])
 	if count >= 0 {
@@ -147,34 +161,6 @@ func (m *meter) replace(args []jinja.Value, kwargs map[string]jinja.Value) (jinj
 		return jinja.Undefined(), err
 	}
 	return jinja.NewString(strings.Replace(s[0], s[1], s[2], count)), nil
-}
-
-func (m *meter) join(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.Value, error) {
-	n, _, err := m.size(args[0])
-	if err != nil {
-		return jinja.Undefined(), err
-	}
-	separator := jinja.NewString("")
-	if len(args) > 1 {
-		separator = args[1]
-	}
-	if d, ok := kwargs["d"]; ok {
-		separator = d
-	}
-	each, _, err := m.size(separator)
-	if err != nil {
-		return jinja.Undefined(), err
-	}
-	if args[0].IsList() {
-		n += each * args[0].AsList().Len()
-	}
-	if err := m.fits(n); err != nil {
-		return jinja.Undefined(), err
-	}
-	if attribute, ok := kwargs["attribute"]; ok {
-		return runEngine("{{ v|join(a, attribute=b) }}", args[0], separator, attribute)
-	}
-	return runEngine("{{ v|join(a) }}", args[0], separator)
 }
 
 func (m *meter) indent(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.Value, error) {
@@ -221,10 +207,10 @@ func (m *meter) format(args []jinja.Value, _ map[string]jinja.Value) (jinja.Valu
 // method runs a method that changes a list or an object. All that is put into
 // one counts as printed, or a list of one long text many times would be more
 // than memory holds when it is.
-func (m *meter) method(template string) func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
+func (m *meter) method(template string, takes int) func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
 	return func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-		if len(args) > 3 {
-			return jinja.Undefined(), fmt.Errorf("more than two arguments")
+		if len(args) != 1+takes {
+			return jinja.Undefined(), fmt.Errorf("a method of a list or object with %d arguments instead of %d", len(args)-1, takes)
 		}
 		for _, v := range args[1:] {
 			n, values, err := m.size(v)
@@ -266,6 +252,31 @@ func holds(v, part jinja.Value) bool {
 		}
 	}
 	return false
+}
+
+// field is an object's field that has the name of a method of the meter's. The
+// method itself is a value to some templates, but not one to be called by another
+// name.
+func (m *meter) field(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	v, name := args[0], args[1].AsString()
+	has := ""
+	switch {
+	case v.IsDict():
+		if field, ok := v.AsDict().Get(name); ok {
+			return field, m.err
+		}
+		has = "update"
+	case v.IsString():
+		has = "replace format split"
+	case v.IsList():
+		has = "append insert"
+	}
+	if !strings.Contains(has, name) {
+		return jinja.Undefined(), m.err
+	}
+	return jinja.NewCallable(name, func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
+		return jinja.Undefined(), fmt.Errorf("the method %s under another name", name)
+	}), m.err
 }
 
 // list is the filter of that name. A text becomes a list of characters.

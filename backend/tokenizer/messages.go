@@ -8,9 +8,10 @@ import (
 
 // tidyMessages brings what clients send into the form that templates are written
 // for: fields that are null are left out, content is never null, a list of text
-// parts is joined by line breaks where the template knows only text, and the
+// parts is joined by line breaks where the template knows only text, the
 // arguments of tool calls, which the protocol has as JSON in a string, are
-// objects, and what a model thought has the name reasoning_content.
+// objects unless the template wants that string, and what a model thought has the
+// name reasoning_content.
 func (c *chat) tidyMessages() error {
 	if !c.messages.IsList() {
 		return chatError("messages: not a list")
@@ -37,7 +38,7 @@ func (c *chat) tidyMessage(i int, m *jinja.Dict) (jinja.Value, error) {
 		v, _ := m.Get(key)
 		switch {
 		case key == "content":
-			content, err := c.tidyContent(i, v)
+			content, err := c.tidyContent(i, m, v)
 			if err != nil {
 				return out, err
 			}
@@ -49,7 +50,7 @@ func (c *chat) tidyMessage(i int, m *jinja.Dict) (jinja.Value, error) {
 				return out, chatError("messages[%d].tool_calls: not a list", i)
 			}
 			for _, call := range v.AsList().Items {
-				parseArguments(call)
+				c.parseArguments(call)
 			}
 		}
 		out.AsDict().Set(key, v)
@@ -77,7 +78,7 @@ func nameReasoning(m *jinja.Dict) {
 	}
 }
 
-func (c *chat) tidyContent(i int, v jinja.Value) (jinja.Value, error) {
+func (c *chat) tidyContent(i int, m *jinja.Dict, v jinja.Value) (jinja.Value, error) {
 	switch {
 	case v.IsNone():
 		return jinja.NewString(""), nil
@@ -97,7 +98,7 @@ func (c *chat) tidyContent(i int, v jinja.Value) (jinja.Value, error) {
 		}
 		texts = append(texts, text.AsString())
 	}
-	if c.template.parts {
+	if role, _ := m.Get("role"); c.template.takesParts(role.AsString()) {
 		return v, nil
 	}
 	return jinja.NewString(strings.Join(texts, "\n")), nil
@@ -105,7 +106,7 @@ func (c *chat) tidyContent(i int, v jinja.Value) (jinja.Value, error) {
 
 // parseArguments replaces a tool call's arguments by what they say in JSON.
 // Those that are no object stay text: models write such calls too.
-func parseArguments(call jinja.Value) {
+func (c *chat) parseArguments(call jinja.Value) {
 	if !call.IsDict() {
 		return
 	}
@@ -117,7 +118,7 @@ func parseArguments(call jinja.Value) {
 	if !ok || !arguments.IsString() {
 		return
 	}
-	if v, err := decodeValue([]byte(arguments.AsString())); err == nil && v.IsDict() {
+	if v, err := decodeValue([]byte(arguments.AsString())); err == nil && v.IsDict() && c.template.takesArguments() {
 		function.AsDict().Set("arguments", v)
 	}
 }

@@ -15,10 +15,11 @@ const (
 	stepsFixed  = 2 << 20  // tags met, items of ranges, values looked at
 	stepsFactor = 16
 	macroDepth  = 200
-	// madeMax bounds the bytes of texts and lists that are made in all, most of
-	// them garbage at once, so that none can hold more. Some templates copy the
+	// madeFixed bounds the bytes of texts and lists that are made in all, most of
+	// them garbage at once, so that no more can be held. Some templates copy the
 	// list of messages for each message.
-	madeMax = 1 << 30
+	madeFixed  = 1 << 30
+	madeFactor = 32
 	// renderTime ends what is within these limits and still slow, such as a
 	// search through megabytes at each of a million steps. Templates of known
 	// models take milliseconds.
@@ -30,6 +31,7 @@ type meter struct {
 	text, steps, depth, made int // what is left
 	longest                  int // what a single value may hold
 	end                      time.Time
+	printed                  func(jinja.Value) string // how values are printed; tests have the engine's way
 	// err is the first one. All that is metered returns it from then on, should
 	// the engine go on.
 	err error
@@ -37,9 +39,10 @@ type meter struct {
 
 func newMeter(input int) *meter {
 	return &meter{
-		text: textFixed + textFactor*input, steps: stepsFixed + stepsFactor*input, depth: macroDepth, made: madeMax,
+		text: textFixed + textFactor*input, steps: stepsFixed + stepsFactor*input, depth: macroDepth, made: madeFixed + madeFactor*input,
 		longest: valueFixed + textFactor*input,
 		end:     time.Now().Add(renderTime),
+		printed: printed,
 	}
 }
 
@@ -67,6 +70,14 @@ func (m *meter) addTo(variables map[string]jinja.Value) {
 		productName:                 m.product,
 		sliceName:                   m.slice,
 		mapName:                     m.each,
+		sumName:                     m.sum,
+		markupName:                  m.markup,
+		meteredPrefix + "strip":     m.strip,
+		meteredPrefix + "trim":      m.trim,
+		meteredPrefix + "lstrip":    m.lstrip,
+		meteredPrefix + "rstrip":    m.rstrip,
+		meteredPrefix + "formatted": m.formatted,
+		fieldName:                   m.field,
 		"range":                     m.numbers,
 		pythonFilter:                m.json,
 		meteredPrefix + "list":      m.list,
@@ -77,9 +88,9 @@ func (m *meter) addTo(variables map[string]jinja.Value) {
 		meteredPrefix + "join":      m.join,
 		meteredPrefix + "indent":    m.indent,
 		meteredPrefix + "format":    m.format,
-		meteredPrefix + "append":    m.method(`{% set r = v.append(a) %}`),
-		meteredPrefix + "insert":    m.method(`{% set r = v.insert(a, b) %}`),
-		meteredPrefix + "update":    m.method(`{% set r = v.update(a) %}`),
+		meteredPrefix + "append":    m.method(`{% set r = v.append(a) %}`, 1),
+		meteredPrefix + "insert":    m.method(`{% set r = v.insert(a, b) %}`, 2),
+		meteredPrefix + "update":    m.method(`{% set r = v.update(a) %}`, 1),
 	} {
 		variables[name] = jinja.NewCallable(name, f)
 	}
@@ -100,7 +111,7 @@ func (m *meter) spend(text, steps int) error {
 	return m.err
 }
 
-// step is met after every tag: with the length of the text that follows, and
+// step is met after every tag: with the text that follows, which it prints, and
 // with the values that the tag has set.
 func (m *meter) step(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
 	steps := 1
@@ -111,7 +122,7 @@ func (m *meter) step(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value,
 		}
 		steps += values
 	}
-	return jinja.Undefined(), m.spend(int(args[0].AsInt()), steps)
+	return args[0], m.spend(len(args[0].AsString()), steps)
 }
 
 func (m *meter) print(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
@@ -119,7 +130,14 @@ func (m *meter) print(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value
 	if err != nil {
 		return jinja.Undefined(), err
 	}
-	return args[0], m.spend(n, values)
+	if args[0].IsString() {
+		return args[0], m.spend(n, values)
+	}
+	text := m.printed(args[0])
+	if err := m.makeBytes(len(text)); err != nil {
+		return jinja.Undefined(), err
+	}
+	return jinja.NewString(text), m.spend(max(n, len(text)), values)
 }
 
 func (m *meter) enter([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
@@ -147,16 +165,17 @@ func (m *meter) look(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value,
 	return args[0], m.work(n, values)
 }
 
-// written sees a value whose text will be part of another.
+// written is the text of a value, which will be part of another.
 func (m *meter) written(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
 	n, values, err := m.size(args[0])
 	if err != nil {
 		return jinja.Undefined(), err
 	}
-	if err := m.makeBytes(n); err != nil {
+	text := m.printed(args[0])
+	if err := m.makeBytes(max(n, len(text))); err != nil {
 		return jinja.Undefined(), err
 	}
-	return args[0], m.work(n, values)
+	return jinja.NewString(text), m.work(n, values)
 }
 
 // copied sees what a method returned, and nothing within it.
@@ -202,8 +221,13 @@ func (m *meter) make(v jinja.Value) error {
 }
 
 func (m *meter) makeBytes(n int) error {
-	if m.made -= n; m.made < 0 && m.err == nil {
+	m.made -= n
+	switch {
+	case m.err != nil:
+	case m.made < 0:
 		m.err = errLong
+	case n >= 1<<16 && time.Now().After(m.end):
+		m.err = errSlow
 	}
 	return m.err
 }

@@ -4,16 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // A template is a stranger's program, and the engine bounds neither its time nor
 // its memory. So its source is written anew before it is compiled: every tag
 // reports to a meter (see meter.go), which ends a rendering that does too much;
 // what can make much of little within one tag goes through the meter (see
-// code.go). What is not plain Jinja is refused. The reports are expressions that
-// print nothing, because those are the only tags around which the engine changes
-// no white space.
+// code.go). What is not plain Jinja is refused. The text between the tags is
+// printed by the reports, so that the engine changes none of its white space.
 
 // Limits of sources: ten times and more what templates of known models have.
 const (
@@ -23,10 +21,16 @@ const (
 
 // rewriter writes a template anew.
 type rewriter struct {
-	source string
-	out    strings.Builder
-	blocks []string // words of the blocks that are open
-	raw    int      // where the text of a raw block that is open begins, else 0
+	out    []string
+	blocks []block // that are open
+}
+
+// block is one that is open.
+type block struct {
+	word string
+	at   int      // of a loop: where its tag stands in out
+	own  []string // of a loop: the variables that it goes through
+	sets []string // of a loop: those that it sets
 }
 
 // metered returns source with its reports.
@@ -37,156 +41,58 @@ func metered(source string) (string, error) {
 	if strings.Contains(source, meteredPrefix) || strings.Contains(source, "__filter_") {
 		return "", fmt.Errorf("names with %s or __filter_ are reserved", meteredPrefix)
 	}
-	w := &rewriter{source: source}
-	for at := 0; at < len(source); {
-		open := nextTag(source, at)
-		w.out.WriteString(source[at:open])
-		if open == len(source) {
-			break
-		}
-		end, ok := tagEnd(source, open)
-		if !ok {
-			// The compiler says where.
-			w.out.WriteString(source[open:])
-			break
-		}
-		if err := w.tag(open, end); err != nil {
-			line := 1 + strings.Count(source[:open], "\n")
-			return "", fmt.Errorf("line %d: %w", line, err)
-		}
-		at = end
+	pieces, err := cutSource(source)
+	if err != nil {
+		return "", err
 	}
-	return w.out.String(), nil
+	w := &rewriter{out: []string{report(pieces[0].text)}}
+	for _, piece := range pieces[1:] {
+		if err := w.tag(piece); err != nil {
+			return "", fmt.Errorf("line %d: %w", piece.line, err)
+		}
+	}
+	if n := len(w.blocks); n > 0 {
+		return "", fmt.Errorf("%s without its end", w.blocks[n-1].word)
+	}
+	return strings.Join(w.out, ""), nil
 }
 
-func nextTag(source string, at int) int {
-	for ; at+1 < len(source); at++ {
-		if source[at] == '{' && strings.IndexByte("{%#", source[at+1]) >= 0 {
-			return at
-		}
-	}
-	return len(source)
-}
-
-// tagEnd returns the byte after the tag that begins at open, as the engine
-// finds it: quoted text ends no tag, except in comments.
-func tagEnd(source string, open int) (end int, ok bool) {
-	closer := map[byte]string{'{': "}}", '%': "%}", '#': "#}"}[source[open+1]]
-	quote := byte(0)
-	for i := open + 2; i < len(source); i++ {
-		switch c := source[i]; {
-		case quote != 0 && c == '\\':
-			i++
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case closer != "#}" && (c == '"' || c == '\''):
-			quote = c
-		case strings.HasPrefix(source[i:], closer):
-			return i + 2, true
-		}
-	}
-	return 0, false
-}
-
-// textAfter is the length of the text that a tag at whose end it stands prints
-// at most, comments skipped. White space that the tags cut off does not count.
-func textAfter(source string, at int) int {
-	n := 0
-	for {
-		open := nextTag(source, at)
-		text := source[at:open]
-		if at >= 5 && source[at-3] == '-' && nextTag(source[:at-3], at-5) == at-3 { // not that of {{-}}
-			text = strings.TrimLeft(text, " \t\r\n")
-		}
-		if strings.HasPrefix(source[min(open+2, len(source)):], "-") {
-			text = strings.TrimRight(text, " \t\r\n")
-		}
-		n += len(text)
-		if open == len(source) || source[open+1] != '#' {
-			return n
-		}
-		end, ok := tagEnd(source, open)
-		if !ok {
-			return n
-		}
-		at = end
-	}
-}
-
-// keyword is a statement's first word, as the engine has it.
-func keyword(code string) string {
-	code = strings.TrimSpace(code)
-	end := strings.IndexFunc(code, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) })
-	if end < 0 {
-		return code
-	}
-	return code[:end]
-}
-
-// tag writes the tag from open to end.
-func (w *rewriter) tag(open, end int) error {
-	tag := w.source[open:end]
-	head, tail := 2, len(tag)-2
-	if head < tail && tag[head] == '-' {
-		head++
-	}
-	if tail > head && tag[tail-1] == '-' {
-		tail--
-	}
-	within := tag[head:tail]
-	if w.raw > 0 && tag[1] == '%' && keyword(within) == "endraw" {
-		if strings.TrimSpace(within) != "endraw" {
-			return fmt.Errorf("more behind endraw")
-		}
-		w.out.WriteString(tag)
-		// What stood between is printed whatever the meter says, then counted.
-		w.report(open - w.raw + textAfter(w.source, end))
-		w.raw = 0
-		return nil
-	}
-	if w.raw > 0 || tag[1] == '#' {
-		w.out.WriteString(tag)
-		return nil
-	}
-	tokens, err := splitCode(within)
+// tag writes a tag and the text behind it.
+func (w *rewriter) tag(piece piece) error {
+	tokens, err := splitCode(piece.code)
 	if err != nil {
 		return err
 	}
 	p := &parser{tokens: tokens}
 	var before, written, after string
-	if tag[1] == '%' {
-		before, written, after = w.statement(p, textAfter(w.source, end))
+	if piece.open == '%' {
+		before, written, after = w.statement(p, piece.text)
+		// The engine looks for text to trim until it finds some, which may be far,
+		// but for this line end.
+		written = "{% " + written + " %}\n"
 	} else {
 		if len(tokens) > 0 {
-			written = "(" + p.expression().text + ")|" + printName
+			written = "{{ (" + p.expression().text + ")|" + printName + " }}"
 		}
-		after = report(textAfter(w.source, end))
+		after = report(piece.text)
 	}
 	if p.peek() != "" {
 		p.failf("%s where the tag should end", p.found())
 	}
-	// Line ends are kept for what the compiler says about later ones.
-	lines := max(strings.Count(within, "\n")-strings.Count(written, "\n"), 0)
-	w.out.WriteString(before + tag[:head] + " " + written + " " + strings.Repeat("\n", lines) + tag[tail:] + after)
-	if written == "raw" {
-		w.raw = end
-	}
+	w.out = append(w.out, before, written, "", after) // see keepFromRounds
 	return p.err
 }
 
-// report is what tells the meter of text and of what variables hold.
-func report(text int, variables ...string) string {
-	return fmt.Sprintf("{{ %s(%s) }}", stepName, strings.Join(append([]string{fmt.Sprint(text)}, variables...), ", "))
+// report prints the text behind a tag by way of the meter, which also sees what
+// variables hold.
+func report(text string, variables ...string) string {
+	return fmt.Sprintf("{{ %s(%s) }}", stepName, strings.Join(append([]string{quoted(text)}, variables...), ", "))
 }
-
-func (w *rewriter) report(text int) { w.out.WriteString(report(text)) }
 
 // statement reads one and returns it with what belongs before and after it. What
 // it sets, and what a macro is called with, goes to the meter, which knows how
 // long it is.
-func (w *rewriter) statement(p *parser, text int) (before, written, after string) {
+func (w *rewriter) statement(p *parser, text string) (before, written, after string) {
 	after = report(text)
 	word := p.peek()
 	p.at++
@@ -196,10 +102,7 @@ func (w *rewriter) statement(p *parser, text int) (before, written, after string
 		return "", word + " " + p.expression().text, after
 	case "elif":
 		return "", word + " " + p.expression().text, after
-	case "else", "raw":
-		if word == "raw" {
-			after = "" // it would be printed
-		}
+	case "else":
 	case "break", "continue":
 		w.leaveRound(p, word)
 	case "generation":
@@ -232,35 +135,58 @@ func (w *rewriter) statement(p *parser, text int) (before, written, after string
 }
 
 func (w *rewriter) open(p *parser, word string) {
-	if w.blocks = append(w.blocks, word); len(w.blocks) > blocksMax {
+	if w.blocks = append(w.blocks, block{word: word, at: len(w.out)}); len(w.blocks) > blocksMax {
 		p.failf("more than %d blocks within each other", blocksMax)
 	}
 }
 
 func (w *rewriter) close(p *parser, word string) {
 	n := len(w.blocks)
-	if n == 0 || "end"+w.blocks[n-1] != word {
+	if n == 0 || "end"+w.blocks[n-1].word != word {
 		p.failf("%s without its beginning", word)
 		return
+	}
+	if word == "endfor" {
+		w.keepFromRounds(w.blocks[n-1])
 	}
 	w.blocks = w.blocks[:n-1]
 }
 
-// leaveRound checks that a loop is there to be left, in the same macro.
-func (w *rewriter) leaveRound(p *parser, word string) {
-	for i := len(w.blocks) - 1; i >= 0 && w.blocks[i] != "macro" && w.blocks[i] != "call"; i-- {
-		if w.blocks[i] == "for" {
-			return
+// scope is the innermost block that has variables of its own, or nil.
+func (w *rewriter) scope() *block {
+	for i := len(w.blocks) - 1; i >= 0; i-- {
+		if word := w.blocks[i].word; word == "for" || word == "macro" || word == "call" {
+			return &w.blocks[i]
 		}
 	}
-	p.failf("%s outside of a loop", word)
+	return nil
+}
+
+// keepFromRounds has each round of a loop begin with the variables from before
+// the loop. To the engine, what a round sets is there in the next one.
+func (w *rewriter) keepFromRounds(loop block) {
+	for _, name := range loop.sets {
+		kept := fmt.Sprintf("%s_%d_%s", keptName, len(w.blocks), name)
+		w.out[loop.at] += "{% set " + kept + " = " + name + " %}\n"
+		w.out[loop.at+2] += "{% set " + name + " = " + kept + " %}\n"
+	}
+}
+
+// leaveRound checks that a loop is there to be left, in the same macro.
+func (w *rewriter) leaveRound(p *parser, word string) {
+	if scope := w.scope(); scope == nil || scope.word != "for" {
+		p.failf("%s outside of a loop", word)
+	}
 }
 
 func (w *rewriter) loop(p *parser) string {
 	w.open(p, "for")
-	text := "for " + p.variable()
+	loop := w.scope()
+	loop.own = append(loop.own, "loop", p.variable())
+	text := "for " + loop.own[1]
 	if p.take(",") {
-		text += ", " + p.variable()
+		loop.own = append(loop.own, p.variable())
+		text += ", " + loop.own[2]
 	}
 	p.expect("in")
 	// The engine splits the rest at the words that are in no brackets.
@@ -271,8 +197,11 @@ func (w *rewriter) loop(p *parser) string {
 	return text
 }
 
-func (w *rewriter) set(p *parser, text int) (before, written, after string) {
+func (w *rewriter) set(p *parser, text string) (before, written, after string) {
 	name := p.variable()
+	if scope := w.scope(); scope != nil && p.peek() != "." && !slices.Contains(scope.own, name) && !slices.Contains(scope.sets, name) {
+		scope.sets = append(scope.sets, name)
+	}
 	if p.peek() == "" {
 		w.open(p, "set")
 		return "", "set " + name, report(text)
@@ -287,7 +216,7 @@ func (w *rewriter) set(p *parser, text int) (before, written, after string) {
 
 // macro reads name(a, b=default). The engine splits the parameters at every
 // comma, even in quotes.
-func (w *rewriter) macro(p *parser, text int) (before, written, after string) {
+func (w *rewriter) macro(p *parser, text string) (before, written, after string) {
 	w.open(p, "macro")
 	written = "macro " + p.variable() + "("
 	p.expect("(")
@@ -301,6 +230,10 @@ func (w *rewriter) macro(p *parser, text int) (before, written, after string) {
 		written += name
 		if p.take("=") {
 			value := p.expression().text
+			if p.calls > 0 {
+				// It is found before the macro reports, and might call the macro.
+				p.failf("the default of %s calls a function or filter, which is not supported", short(name))
+			}
 			if strings.Contains(value, ",") {
 				p.failf("the default of %s has a comma, which is not supported", short(name))
 			}
@@ -314,7 +247,7 @@ func (w *rewriter) macro(p *parser, text int) (before, written, after string) {
 }
 
 // call reads (a, b) f(…), or f(…) alone.
-func (w *rewriter) call(p *parser, text int) (before, written, after string) {
+func (w *rewriter) call(p *parser, text string) (before, written, after string) {
 	w.open(p, "call")
 	var names []string
 	if p.take("(") {

@@ -69,8 +69,9 @@ var greedy = map[string]string{
 	"filter block":   strings.Repeat(`{% filter tojson %}`, 60) + `"` + strings.Repeat(`{% endfilter %}`, 60),
 	"code in quotes": `{% set n = namespace() %}{% set n.b"= 'a'.replace or " %}{{ n['b"']('a', 'aa') }}`,
 	"default":        `{% macro f(a='1,b='a'.replace,') %}{{ b('a', 'aa') }}{% endmacro %}{{ f() }}`,
+	"own default":    `{% macro f(a=f()) %}{% endmacro %}{{ f() }}`,
+	"filter default": `{% macro f(a='x'|f) %}{% endmacro %}{{ f() }}`,
 	"cycler":         `{% set l = [] %}{% set c = cycler(0, l) %}{% set _ = l.append(c) %}{% set _ = c.next() %}{{ l|string }}`,
-	"next round":     `{% set l = [] %}{% for x in [0, 1, l] %}{% if loop.first %}{% set _ = l.append(loop) %}{% endif %}{{ l|string|length }}{% endfor %}`,
 	"shared memory": `{% set l = [1, 2, 3] %}{% set _ = l.append(4) %}{% set a = l|map %}{% set _ = a.append(0) %}{% set _ = l.append(a) %}` +
 		`{{ a|string }}`,
 	"caller": `{% set n = namespace() %}{% macro m() %}{% set n.c = caller %}{% endmacro %}` +
@@ -80,7 +81,10 @@ var greedy = map[string]string{
 	"lost error":   `{% set n = namespace() %}{% macro f() %}{% set n.a = n %}{% endmacro %}{{ [messages[f():], n|string] }}`,
 	"filtered for": `{% for x in range(999999) if range(999)|length > x %}{% endfor %}`,
 	"sums of text": `{% set a = range(9999)|string %}{% set a = a ~ a ~ a ~ a %}{% for i in range(9999) %}{{ (a ~ a ~ a ~ a ~ a)|length }}{% endfor %}`,
-	"sort":         `{% set a = range(99999)|string|list %}{% for i in range(99) %}{{ a|sort|length }}{% endfor %}`,
+	"all at once": `{% macro f() %}` + strings.Repeat(`{% if 1 %}`, 98) + `{{ ` + strings.Repeat("not ", 190) + `f() }}` + strings.Repeat(`{% endif %}`, 98) +
+		`{% endmacro %}{{ f() }}`,
+	"message": `{% set l = [] %}{% set c = cycler(0, l) %}{% set _ = l.append(c) %}{% set _ = c.next() %}{{ raise_exception(l) }}`,
+	"sort":    `{% set a = range(99999)|string|list %}{% for i in range(99) %}{{ a|sort|length }}{% endfor %}`,
 }
 
 func TestGreedyTemplatesAreRefused(t *testing.T) {
@@ -94,7 +98,7 @@ func TestGreedyTemplatesAreRefused(t *testing.T) {
 
 func TestRefusalSaysWhy(t *testing.T) {
 	_, err := renderSource(t, greedy["range"], hello)
-	if !errors.Is(err, errLong) && !errors.Is(err, errSteps) {
+	if !errors.Is(err, errLong) && !errors.Is(err, errSteps) && !errors.Is(err, errSlow) { // whatever a busy machine meets first
 		t.Errorf("a loop without end: %v", err)
 	}
 	_, err = renderSource(t, "line\n{{ 'x' * 10000000000 }}", hello)
@@ -107,11 +111,10 @@ func TestRefusalSaysWhy(t *testing.T) {
 	}
 }
 
-// The meter must change no byte of what harmless templates print, white space
-// above all.
+// The meter must change no byte of what harmless templates print.
 func TestMeterChangesNothing(t *testing.T) {
 	for _, source := range harmless {
-		want, err := renderPlain(source, helloVariables(t))
+		want, err := renderPlain(spelledOut(source), helloVariables(t))
 		if err != nil {
 			t.Fatalf("%q: %v", source, err)
 		}
@@ -148,19 +151,20 @@ var harmless = []string{
 // What the engine gets wrong without a word is mended or refused.
 func TestTemplatesMeanWhatJinjaMeans(t *testing.T) {
 	for source, want := range map[string]string{
-		`{{ ['a', 'b']|map('upper')|join }}`:                                                    "AB",
-		`{{ messages|selectattr('role')|list|length }}`:                                         "1",
-		`{{ [0, 1, '']|select|list|length }}{{ [0, 1]|reject|first }}`:                          "10",
-		`{{ '{"b": 1, "a": [2.0]}'|from_json|tojson }}`:                                         `{"b": 1, "a": [2.0]}`,
-		`{{ 'a b c'.split(' ', 1)|tojson }}{{ ' a  b '.split()|join }}`:                         `["a", "b c"]ab`,
-		`{{ 'äb'|list|tojson }}{{ [1]|list }}{{ 'ab'.split('a')|length }}`:                      `["ä", "b"][1]2`,
-		`{{ dict(b=1, a=2, d=3, c=4)|tojson }}`:                                                 `{"b": 1, "a": 2, "d": 3, "c": 4}`,
-		`{% set n = namespace(b=1, a=2, d=3, c=4) %}{{ n|tojson }}`:                             `{"b": 1, "a": 2, "d": 3, "c": 4}`,
-		`{{ {'a': {'b': {} } }['a']|tojson }}`:                                                  `{"b": {}}`,
-		`{{ 'ab' * -1 }}{{ 'ab' * 2 * 2 }}`:                                                     "abababab",
-		`{{ 'abc'[::-1] }}{{ 'äbc'[1:] }}{{ [1, 2, 3][:-1]|tojson }}`:                           "cbabc[1, 2]",
-		`{% macro f(a) %}{{ caller(a) }}{% endmacro %}{% call(x) f(1) %}-{{ x }}-{% endcall %}`: "-1-",
-		`{{ 'x' if loop is defined else 'y' }}{{ (1,)|length }}{{ ()|length }}`:                 "y10",
+		`{{ ['a', 'b']|map('upper')|join }}`:                                                          "AB",
+		`{{ messages|selectattr('role')|list|length }}`:                                               "1",
+		`{{ [0, 1, '']|select|list|length }}{{ [0, 1]|reject|first }}`:                                "10",
+		`{{ '{"b": 1, "a": [2.0]}'|from_json|tojson }}`:                                               `{"b": 1, "a": [2.0]}`,
+		`{{ 'a b c'.split(' ', 1)|tojson }}{{ ' a  b '.split()|join }}`:                               `["a", "b c"]ab`,
+		`{{ 'äb'|list|tojson }}{{ [1]|list }}{{ 'ab'.split('a')|length }}`:                            `["ä", "b"][1]2`,
+		`{{ dict(b=1, a=2, d=3, c=4)|tojson }}`:                                                       `{"b": 1, "a": 2, "d": 3, "c": 4}`,
+		`{% set n = namespace(b=1, a=2, d=3, c=4) %}{{ n|tojson }}`:                                   `{"b": 1, "a": 2, "d": 3, "c": 4}`,
+		`{{ {'a': {'b': {} } }['a']|tojson }}`:                                                        `{"b": {}}`,
+		`{{ 'ab' * -1 }}{{ 'ab' * 2 * 2 }}`:                                                           "abababab",
+		`{{ 'abc'[::-1] }}{{ 'äbc'[1:] }}{{ [1, 2, 3][:-1]|tojson }}`:                                 "cbabc[1, 2]",
+		`{% macro f(a) %}{{ caller(a) }}{% endmacro %}{% call(x) f(1) %}-{{ x }}-{% endcall %}`:       "-1-",
+		`{% for a in [1] %}{% set o = loop %}{% for b in [2] %}{{ o.index }}{% endfor %}{% endfor %}`: "1",
+		`{{ 'x' if loop is defined else 'y' }}{{ (1,)|length }}{{ ()|length }}`:                       "y10",
 	} {
 		got, err := renderSource(t, source, hello)
 		if err != nil || got != want {
@@ -170,9 +174,10 @@ func TestTemplatesMeanWhatJinjaMeans(t *testing.T) {
 	for _, source := range []string{
 		`{{ ['a']|map(attribute) }}`, `{% filter indent(2) %}{% endfilter %}`, `{% set a, b = 1, 2 %}`, `{% for (a, b) in [] %}{% endfor %}`,
 		`{% for a in [] recursive %}{% endfor %}`, `{% else if a %}`, `{% if %}{% endif %}`, `{% set a.b %}{% endset %}`, `{{ a b }}`, `{{ [a b] }}`,
-		`{{ dict({'a': 1}) }}`, `{% break %}`, `{% for a in [] %}{% macro f() %}{% break %}{% endmacro %}{% endfor %}`, `{%+ if a %}{% endif %}`,
+		`{{ dict({'a': 1}) }}`, `{% break %}`, `{% for a in [] %}{% macro f() %}{% break %}{% endmacro %}{% endfor %}`,
 		"{% raw %}{% endraw x %}", `{{ a if }}`, `{{ in }}`, `{{ a; b }}`, `{{ 1[1:2:3] }}`, `{% endif %}`, `{% %}`, `{% if a # b %}{% endif %}`,
 		`{% call a %}{% endcall %}`, `{% macro f(a, a b) %}{% endmacro %}`, `{{ 1 * none }}`, `{{ 'a'[none:] }}`, `{{ f(a=1, 2) }}`, `{{ [1] * 2 }}`,
+		`{{ '{a}'.format(a=1) }}`, `{{ 'xx'|replace('x', 'y', '1') }}`, `{{ '%d' % 1 }}`, `{% set f = 'x'.replace %}{{ f('x', 'y') }}`,
 	} {
 		if got, err := renderSource(t, source, hello); err == nil {
 			t.Errorf("%s\nprints %q", source, got)
@@ -206,9 +211,10 @@ func renderPlain(source string, variables map[string]jinja.Value) (text string, 
 }
 
 // mended is what the engine gets wrong without a word, so that its text differs:
-// the order of fields, and filters and arguments that it leaves out. JSON has the engine's own
+// the order of fields, filters and arguments that it leaves out, and variables of
+// a loop's rounds. JSON has the engine's own
 // style without the meter, and dates are those of now.
-var mended = regexp.MustCompile(`dict|namespace|map|json|split|strftime`)
+var mended = regexp.MustCompile(`dict|namespace|map|json|split|strftime|escape|safe|\|\s*e\b|\bfor\b(.|\n)*\bset\b`)
 
 func FuzzMetered(f *testing.F) {
 	for _, source := range greedy {

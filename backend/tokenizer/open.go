@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/tokenrouter/tokenrouter/internal/regular"
 )
 
 // Files of a model's folder that Open reads. Only the first must be there.
@@ -39,7 +40,7 @@ func (e *FileError) Unwrap() error { return e.Err }
 // cannot follow exactly is an error that names file, field and value.
 func Open(dir string) (*Tokenizer, error) {
 	path := filepath.Join(dir, tokenizerFile)
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: a folder with a byte-level BPE tokenizer in Hugging Face's format is needed", err)
 	}
@@ -65,7 +66,7 @@ func Open(dir string) (*Tokenizer, error) {
 		}},
 	} {
 		path := filepath.Join(dir, f.name)
-		text, err := os.ReadFile(path)
+		text, err := regular.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -106,6 +106,9 @@ func (s *skimmer) id() (int, error) {
 	if s.at == start {
 		return 0, s.fail("no whole number")
 	}
+	if s.text[start] == '0' && s.at > start+1 {
+		return 0, s.fail("a whole number that begins with 0")
+	}
 	return n, nil
 }
 

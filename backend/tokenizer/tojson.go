@@ -16,31 +16,6 @@ import (
 // under a name that the engine does not know.
 const pythonFilter = "python_tojson"
 
-// formatsStrings finds Python's % behind a string within a template's tags.
-func formatsStrings(source string) bool {
-	inTag, quote := false, byte(0)
-	for i := 0; i+1 < len(source); i++ {
-		switch c, next := source[i], source[i+1]; {
-		case quote != 0 && c == '\\':
-			i++
-		case quote != 0 && c == quote:
-			quote = 0
-			rest := strings.TrimLeft(source[i+1:], " \t\n")
-			if len(rest) > 1 && rest[0] == '%' && rest[1] != '}' {
-				return true
-			}
-		case quote != 0:
-		case !inTag:
-			inTag = c == '{' && (next == '{' || next == '%')
-		case c == '"' || c == '\'':
-			quote = c
-		case (c == '}' || c == '%') && next == '}':
-			inTag = false
-		}
-	}
-	return false
-}
-
 // jsonStyle is how json.dumps lays out.
 type jsonStyle struct {
 	item, key string // separators

@@ -57,7 +57,8 @@ dispatcher outside of them sends a new request with max_tokens = 1 for every
 token, to the server that the routing names. It needs token ids in the answers:
 vLLM does, and SGLang with --api generate.
 
-Interrupt it when you like: the figures so far are printed.`,
+Interrupt it when you like: the figures so far are printed. The exit code is 1 if
+more requests failed than ended well.`,
 		Example: `  tokenrouter bench --base-url http://127.0.0.1:8000 --concurrency 16 --requests 200
   tokenrouter bench --base-url http://127.0.0.1:8000 --workload poisson --rate-per-s 4 --lengths aime-low --ttft-ms 500 --tpot-ms 50
   tokenrouter bench --base-url http://127.0.0.1:30000 --api generate --set 'sweep.workload.concurrency=[1, 4, 16]' --out results/sglang
@@ -279,7 +280,7 @@ func (b *bench) dispatcher(c *benchCell) (*loadtest.Dispatcher, error) {
 }
 
 // cell runs one load and shows what came of it. The error is that of an
-// interrupt, or says that no request ended well.
+// interrupt, or says that more requests failed than ended well.
 func (b *bench) cell(ctx context.Context, c *benchCell) error {
 	w := &c.point.Spec.Workload
 	cfg := &loadtest.Config{Target: b.client, Load: c.load(), Models: len(b.servers), Patience: b.patience(),
@@ -307,6 +308,9 @@ func (b *bench) cell(ctx context.Context, c *benchCell) error {
 	case r.Ended > 0 && r.Good == 0:
 		f := &r.Failures[0]
 		return fmt.Errorf("no request ended well, the most frequent failure: %s: %s", f.Kind, f.First)
+	case r.Ended-r.Good > r.Good:
+		f := &r.Failures[0]
+		return fmt.Errorf("%d of %d requests failed, most often: %s: %s", r.Ended-r.Good, r.Ended, f.Kind, f.First)
 	}
 	return nil
 }

@@ -67,6 +67,7 @@ func benchFigures(r *loadtest.Result, classes []string, routed bool) []benchFigu
 	plain("requests_per_s", float64(r.Requests)/r.WindowS)
 	plain("window_s", r.WindowS)
 	plain("sent", float64(r.Sent))
+	plain("cut", float64(r.Sent-r.Ended)) // by the end of the run
 	plain("prompt_tokens_mean", r.PromptTokens)
 	plain("late_max_ms", r.LateMs)
 	return out

@@ -106,7 +106,7 @@ func (b *benchOutput) print(out io.Writer, row *benchRow, servers []*loadtest.Se
 		return err
 	}
 	fmt.Fprintln(out, b.rates(row))
-	for _, line := range append(failureLines(r), b.warnings(r)...) {
+	for _, line := range append(failureLines(r), b.warnings(row)...) {
 		fmt.Fprintln(out, line)
 	}
 	return nil
@@ -179,9 +179,24 @@ func failureLines(r *loadtest.Result) []string {
 // lateMs is from where on a client that sends late is worth a word.
 const lateMs = 20
 
+// cutShare is from which share of the requests on those that the end cut are no
+// longer the edge of a run: latencies of the others, the shorter ones, flatter.
+const cutShare = 0.25
+
 // warnings say what the figures rest on.
-func (b *benchOutput) warnings(r *loadtest.Result) []string {
+func (b *benchOutput) warnings(row *benchRow) []string {
 	var out []string
+	r := row.result
+	if cut := r.Sent - r.Ended; float64(cut) >= cutShare*float64(r.Sent) && cut > 0 {
+		line := fmt.Sprintf("warning: %d of %d requests had not ended when the run did", cut, r.Sent)
+		if r.Ended > 0 {
+			line += fmt.Sprintf(": latencies are those of the other %d, which flatter the server", r.Ended)
+		}
+		if !row.interrupted {
+			line += "\n  fix: have the run last longer; if as many are open then, the load is more than the server can carry"
+		}
+		out = append(out, line)
+	}
 	for _, n := range b.notes {
 		out = append(out, "note: "+n)
 	}
@@ -233,7 +248,7 @@ func (b *benchOutput) json(row *benchRow, servers []*loadtest.Server) []byte {
 	line.add("failed", failed)
 	line.add("counted_by", counted)
 	line.add("prompts", b.prompts)
-	if w := b.warnings(row.result); w != nil {
+	if w := b.warnings(row); w != nil {
 		line.add("warnings", w)
 	}
 	line.add("version", version())

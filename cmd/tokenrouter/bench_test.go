@@ -21,9 +21,11 @@ import (
 )
 
 // benchServer answers as vLLM does, a token after each millisecond: hashes of
-// the prompt's length. It fails every failEvery-th stream.
+// the prompt's length. It fails every failEvery-th stream, and all that follow
+// the first failAfter ones.
 type benchServer struct {
 	failEvery int64
+	failAfter int64
 	streams   atomic.Int64
 }
 
@@ -43,7 +45,7 @@ func (s *benchServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n := s.streams.Add(1)
-	if s.failEvery > 0 && n%s.failEvery == 0 {
+	if s.failEvery > 0 && n%s.failEvery == 0 || s.failAfter > 0 && n > s.failAfter {
 		http.Error(w, `{"error":{"message":"The request queue is full."}}`, http.StatusServiceUnavailable)
 		return
 	}
@@ -65,12 +67,12 @@ func (s *benchServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestBenchScripts runs the verb against servers of this process: $URL and $URL2
-// answer, $FULL refuses every third request, $DEAD is nobody's. The command
+// answer, $FULL refuses every third request, $WORN those after the first twelve, $DEAD is nobody's. The command
 // streams N waits until $WATCHED has seen N streams.
 func TestBenchScripts(t *testing.T) {
 	watched := &benchServer{}
 	var env []string
-	for name, h := range map[string]http.Handler{"URL": &benchServer{}, "URL2": &benchServer{}, "FULL": &benchServer{failEvery: 3}, "WATCHED": watched} {
+	for name, h := range map[string]http.Handler{"URL": &benchServer{}, "URL2": &benchServer{}, "FULL": &benchServer{failEvery: 3}, "WORN": &benchServer{failAfter: 12}, "WATCHED": watched} {
 		s := httptest.NewServer(h)
 		t.Cleanup(s.Close) // scripts run side by side, after this function
 		env = append(env, name+"="+s.URL)
@@ -151,7 +153,7 @@ func TestBenchFiguresAreThoseOfExperiments(t *testing.T) {
 			own = append(own, f.Name)
 		}
 	}
-	if want := []string{"requests_per_s", "window_s", "sent", "prompt_tokens_mean", "late_max_ms"}; !slices.Equal(own, want) {
+	if want := []string{"requests_per_s", "window_s", "sent", "cut", "prompt_tokens_mean", "late_max_ms"}; !slices.Equal(own, want) {
 		t.Errorf("of its own, or out of order: %v, want %v", own, want)
 	}
 }

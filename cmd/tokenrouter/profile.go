@@ -15,6 +15,7 @@ import (
 
 	"github.com/tokenrouter/tokenrouter/experiments"
 	"github.com/tokenrouter/tokenrouter/internal/modelconfig"
+	"github.com/tokenrouter/tokenrouter/internal/regular"
 	"github.com/tokenrouter/tokenrouter/internal/report"
 	"github.com/tokenrouter/tokenrouter/internal/steptime"
 	"github.com/tokenrouter/tokenrouter/internal/steptime/evidence"
@@ -87,7 +88,7 @@ every number of requests. FILE.csv may be - for standard input.`,
 			meta.Name, meta.Notes = args[0], notes
 			in := cmd.InOrStdin()
 			if args[0] != "-" {
-				file, err := os.Open(args[0])
+				file, err := regular.Open(args[0])
 				if err != nil {
 					return &usageError{err}
 				}

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tokenrouter/tokenrouter/backend/subserver"
+	"github.com/tokenrouter/tokenrouter/internal/regular"
 )
 
 func newReplay() *cobra.Command {
@@ -32,7 +32,7 @@ serve, generate, run and validate write event logs with --log.`,
 			name := "standard input"
 			if args[0] != "-" {
 				name = args[0]
-				f, err := os.Open(name)
+				f, err := regular.Open(name)
 				if err != nil {
 					return &usageError{err}
 				}
@@ -48,8 +48,11 @@ serve, generate, run and validate write event logs with --log.`,
 const howToLog = "fix: have a real run write one: tokenrouter serve or generate --log FILE, or run or validate --log FOLDER on paced or cpu"
 
 func replay(out io.Writer, in io.Reader, name string) error {
-	log := bufio.NewReaderSize(in, 1<<12)
-	first, _ := log.Peek(64) // what cannot be read is told by Replay
+	log := bufio.NewReaderSize(in, 1<<14)
+	first, _ := log.Peek(1 << 14) // what cannot be read is told by Replay
+	if fix := repacked(first); fix != "" {
+		return &usageError{fmt.Errorf("%s: %s", name, fix)}
+	}
 	rep, err := subserver.Replay(log)
 	var bad *subserver.LogError
 	var diff *subserver.Difference
@@ -65,7 +68,37 @@ func replay(out io.Writer, in io.Reader, name string) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	fmt.Fprintf(out, "%s: the same again: %d events, %d steps and %d messages of %s over %v\n", name,
-		rep.Events, rep.Steps, rep.Messages, strings.Join(rep.Models, ", "), time.Duration(rep.EndNs).Round(time.Millisecond))
+	fmt.Fprintf(out, "%s: %s\n", name, replayed(&rep))
 	return nil
+}
+
+// repacked says what was done to a log that is one no longer, and how to undo it;
+// "" if nothing was.
+func repacked(first []byte) string {
+	header, _, _ := bytes.Cut(first, []byte("\n"))
+	switch {
+	case bytes.HasPrefix(first, []byte("\x1f\x8b")):
+		return "this is compressed by gzip\n  fix: gzip -dc LOG | tokenrouter replay -"
+	case bytes.HasPrefix(first, []byte("{")) && bytes.HasSuffix(header, []byte("\r")):
+		return "its lines end in CR LF, those of a log in LF\n  fix: tr -d '\\r' < LOG | tokenrouter replay -"
+	}
+	return ""
+}
+
+// replayed says what a replay has shown, and no more: behind the end of a log
+// anything may have happened.
+func replayed(r *subserver.Report) string {
+	if r.Events == 0 {
+		return "no event of " + strings.Join(r.Models, ", ") + ", so nothing to compare"
+	}
+	far := ""
+	if r.Open > 0 {
+		far = ", as far as the log goes"
+	}
+	text := fmt.Sprintf("the same again%s: %s, %s and %s of %s over %v", far,
+		plural(int(r.Events), "event"), plural(int(r.Steps), "step"), plural(int(r.Messages), "message"), strings.Join(r.Models, ", "), time.Duration(r.EndNs).Round(time.Millisecond))
+	if r.Open > 0 {
+		text += "; " + plural(r.Open, "request") + " had not ended"
+	}
+	return text
 }

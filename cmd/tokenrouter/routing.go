@@ -18,9 +18,11 @@ const (
 	toyLarge = "toy:llama"
 )
 
-// untrained are the algorithms that need no trained network, which no engine here
-// has, and no list of decisions.
-var untrained = []string{"confidence", "rstitch", "me", "fusion", "matrix", "never"}
+// untrained are the algorithms, ours and yours, that need no trained network, which
+// no engine here has, and no more settings than there are flags.
+var untrained = slices.DeleteFunc(algorithms.Names(), func(name string) bool {
+	return slices.Contains([]string{"citer", "r2r", "collm", "bursty", "script"}, name)
+})
 
 // pairOptions are the flags of the verbs that run a routed pair of models, or one
 // model alone.
@@ -130,5 +132,5 @@ func (o *pairOptions) routing() (algorithms.Algorithm, algorithms.Params, error)
 	case err != nil:
 		return nil, params, &usageError{fmt.Errorf("--algorithm %s: %w", o.algorithm, err)}
 	}
-	return a, params, nil
+	return a, params, algorithms.Check(a, params.Models, params.Small, 1)
 }

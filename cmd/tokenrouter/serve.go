@@ -6,16 +6,13 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
-	"strings"
-	"time"
 
-	"github.com/BurntSushi/toml"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/tokenrouter/tokenrouter/backend/frontdoor"
-	"github.com/tokenrouter/tokenrouter/backend/serving"
 	"github.com/tokenrouter/tokenrouter/experiments"
 )
 
@@ -66,7 +63,9 @@ writes each token of an answer.
 
 Without models it runs two toys with made-up weights: they write nonsense, and
 need no download. With --on paced no model runs at all: steps take as long as a
-profile says, to try the speed of GPUs that are not there.
+profile says, to try the speed of GPUs that are not there. Their tokens are made
+up from the seed: sampling settings change nothing but that equal prompts have
+equal answers at temperature 0.
 
 FILE.toml may hold what flags say, as name = value; flags go before it. With
 --processes each model has a process of its own, started by the same command but
@@ -114,49 +113,10 @@ func (o *serveOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.log, "log", "", logFlag)
 	f.StringSliceVar(&o.processes, "processes", nil, "host:port of each model's process, for models in several processes")
 	f.StringVar(&o.own, "own", "", "which of the processes this one is")
-	f.StringVar(&o.onLost, "on-lost", lostExit, "when a model or its process is lost: exit, once open requests have ended, with code 1; or stay")
+	f.StringVar(&o.onLost, "on-lost", lostExit, "when a model or its process is lost: exit, once open requests have ended, with code 1; or stay, for what needs it not: it does not come back before all are started again")
 	complete(cmd, "on-lost", lostExit, lostStay)
 	complete(cmd, "on", experiments.OnCPU, experiments.OnPaced)
 	complete(cmd, "rule", "delayed", "eager", "alternate", "lockstep")
-}
-
-// readFlags sets the flags that a file names and the command line does not.
-func readFlags(cmd *cobra.Command, file string) error {
-	var keys map[string]any
-	meta, err := toml.DecodeFile(file, &keys)
-	if err != nil {
-		var wrong toml.ParseError
-		if errors.As(err, &wrong) {
-			return &usageError{fmt.Errorf("%s:%d: %s", file, wrong.Position.Line, wrong.Message)}
-		}
-		return &usageError{err}
-	}
-	for _, key := range meta.Keys() {
-		name := key.String()
-		f := cmd.Flags().Lookup(name)
-		if f == nil || name == "help" {
-			return &usageError{fmt.Errorf("%s: there is no setting %s\n  fix: see tokenrouter serve --help", file, name)}
-		}
-		if f.Changed {
-			continue
-		}
-		list, ok := keys[name].([]any)
-		if ok && !strings.HasSuffix(f.Value.Type(), "Slice") {
-			return &usageError{fmt.Errorf("%s: %s is one value, not a list", file, name)}
-		}
-		if !ok {
-			list = []any{keys[name]}
-		}
-		if len(list) == 0 {
-			return &usageError{fmt.Errorf("%s: %s is an empty list\n  fix: give it a value, or leave it out", file, name)}
-		}
-		for _, value := range list { // a list's first value takes the place of the default
-			if err := cmd.Flags().Set(name, fmt.Sprint(value)); err != nil {
-				return &usageError{fmt.Errorf("%s: %w", file, plainFlagError(err))}
-			}
-		}
-	}
-	return nil
 }
 
 // check looks at what no other part does.
@@ -174,8 +134,10 @@ func (o *serveOptions) check(f *pflag.FlagSet) error {
 		return fmt.Errorf("--on must be cpu or paced, got %q", o.on)
 	case o.port < 0 || o.port > 65535:
 		return fmt.Errorf("--port must be 0 to 65535, got %d", o.port)
-	case len(o.name) == 0:
+	case len(o.name) == 0 || slices.Contains(o.name, ""):
 		return errors.New("--served-model-name must have a name")
+	case repeated(o.name) != "":
+		return fmt.Errorf("--served-model-name has %s twice", repeated(o.name))
 	case o.onLost != lostExit && o.onLost != lostStay:
 		return fmt.Errorf("--on-lost must be exit or stay, got %q", o.onLost)
 	case f.Changed("own") && len(o.processes) == 0:
@@ -212,53 +174,16 @@ func (o *serveOptions) run(cmd *cobra.Command) error {
 	door.Open(site.house)
 	cmd.PrintErrf("serving %s at http://%s\n", o.what(site), o.where(listener.Addr()))
 	go o.tellOfLoss(ctx, cmd, site.service, stop)
-	peers := make(chan struct{})
-	go func() {
-		defer close(peers)
-		o.awaitPeers(ctx, site.service)
-	}()
+	end := o.watchEnd(ctx, cmd, door, site.service)
 	err = <-served
 	stop()
-	<-peers
+	end()
 	lost := site.service.Err()
 	err = errors.Join(err, site.close())
 	if lost != nil && o.onLost == lostExit && cmd.Context().Err() == nil {
 		return errors.Join(fmt.Errorf("ended, to be started again: %w", lost), err)
 	}
 	return err
-}
-
-// awaitPeers returns once ctx has ended and no other process needs this one, or
-// the time to drain is up.
-func (o *serveOptions) awaitPeers(ctx context.Context, service *serving.Service) {
-	<-ctx.Done()
-	patience, cancel := context.WithTimeout(context.Background(), o.drain())
-	defer cancel()
-	_ = service.AwaitPeers(patience) // late or not, this process ends
-}
-
-// tellOfLoss says once, on standard error, when a model is lost, and has the
-// process end if it should: only a start of all makes a system whole again.
-// Clients are told by /health and by their requests.
-func (o *serveOptions) tellOfLoss(ctx context.Context, cmd *cobra.Command, service *serving.Service, end func()) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			err := service.Err()
-			if err == nil {
-				continue
-			}
-			cmd.PrintErrln("tokenrouter:", err)
-			if o.onLost == lostExit {
-				end()
-			}
-			return
-		}
-	}
 }
 
 // where is the address as it was asked for: a listener at all addresses calls

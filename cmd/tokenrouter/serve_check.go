@@ -45,6 +45,11 @@ func (o *serveOptions) checkNumbers() error {
 		}
 		return fmt.Errorf("--%s must be %d to %d%s, got %d", n.flag, n.least, n.most, or, n.got)
 	}
+	for _, b := range o.b {
+		if b < 1 {
+			return fmt.Errorf("--b must be at least 1 for each model, got %d", b)
+		}
+	}
 	switch {
 	case !(o.maxDelayMs >= 0 && o.maxDelayMs <= mostDelayMs):
 		return fmt.Errorf("--max-delay-ms must be 0 to %g, got %g", float64(mostDelayMs), o.maxDelayMs)
@@ -69,4 +74,14 @@ func (o *serveOptions) checkNames(s *site) error {
 		}
 	}
 	return nil
+}
+
+// repeated is the first of names that stands there twice, "" if none does.
+func repeated(names []string) string {
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return name
+		}
+	}
+	return ""
 }

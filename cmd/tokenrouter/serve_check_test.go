@@ -22,6 +22,7 @@ func TestServeChecksItsNumbers(t *testing.T) {
 		"--kv-tokens=-5", "--kv-tokens=10", "--kv-tokens=1000000000000", "--kv-tokens=9223372036854775807",
 		"--max-running=0", "--max-running=-1", "--chunk-tokens=0", "--chunk-tokens=-5", "--queue-limit=-1", "--max-logprobs=-2",
 		"--max-delay-ms=-1", "--max-delay-ms=NaN", "--max-delay-ms=+Inf", "--drain-s=-1", "--drain-s=NaN",
+		"--b=0,4", "--b=1,-1", "--served-model-name=a,b,a", "--served-model-name=a,",
 		"--profiles=none", "--share=0.3", "--own=a:1",
 	} {
 		cmd := newServe()
@@ -104,5 +105,33 @@ func TestServeComparesSettings(t *testing.T) {
 				t.Errorf("%v: exit code %d: %s", args, code, said)
 			}
 		}
+	}
+}
+
+// What the KV memory cannot hold to its end is refused before it begins, and
+// both /v1/models and the start say how much that is.
+func TestServeShortensTheContextToItsMemory(t *testing.T) {
+	s := serve(t, "--on", "paced", "--profiles", "none,none", "--kv-tokens", "607")
+	if _, text := s.get("/v1/models"); !strings.Contains(text, `"max_model_len":592`) {
+		t.Errorf("/v1/models says %s", text)
+	}
+	status, text, err := s.try(t.Context(), "/v1/completions", `{"prompt":"hello","max_tokens":1500}`)
+	if err != nil || status != 400 || !strings.Contains(text, "592 tokens") {
+		t.Errorf("%d %v: %s", status, err, text)
+	}
+	if got := s.complete(`"prompt":"hello","max_tokens":587,"ignore_eos":true`); got.Finish != "length" || len(got.IDs) != 587 {
+		t.Errorf("a text of exactly the context ends by %q after %d tokens", got.Finish, len(got.IDs))
+	}
+	s.end(syscall.SIGTERM)
+	if said := s.said.String(); !strings.Contains(said, "at most 592 tokens, not 4096") {
+		t.Errorf("it said: %s", said)
+	}
+}
+
+// A context that is no multiple of a block is not shortened without need.
+func TestServeKeepsAnOddContext(t *testing.T) {
+	s := serve(t, "--on", "paced", "--profiles", "none,none", "--context", "1001", "--max-running", "1")
+	if _, text := s.get("/v1/models"); !strings.Contains(text, `"max_model_len":1001`) {
+		t.Errorf("/v1/models says %s", text)
 	}
 }

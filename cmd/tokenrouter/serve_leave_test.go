@@ -79,3 +79,19 @@ func TestServeEndsWhenAPeerIsLost(t *testing.T) {
 		t.Fatal("it goes on without its peer")
 	}
 }
+
+// Whoever ends a server under load is told what it waits for, and a further
+// signal breaks the answers off with an event, not with the connection.
+func TestServeSaysWhatItWaitsFor(t *testing.T) {
+	s := launch(t, "--on", "paced").ready()
+	answer := s.begin("4000")
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	s.awaitWords("waiting up to 60 s for 1 request to end")
+	code := s.end(syscall.SIGTERM)
+	if said := s.said.String(); code != 0 || !strings.Contains(said, "breaking off 1 request") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	if text := <-answer; !strings.Contains(text, "shutting down") || !strings.HasSuffix(text, "data: [DONE]\n\n") {
+		t.Errorf("the client was told …%s", text[max(0, len(text)-300):])
+	}
+}

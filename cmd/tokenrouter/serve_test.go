@@ -24,7 +24,35 @@ type server struct {
 	cmd   *exec.Cmd
 	where chan string // its URL once it is ready; closed when it has ended
 	url   string
-	said  strings.Builder // on standard error; to be read when where is closed
+	said  words // on standard error; all of it when where is closed
+}
+
+// words are written by one goroutine and read by others.
+type words struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (w *words) WriteString(s string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.WriteString(s)
+}
+
+func (w *words) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+// awaitWords waits until the server has said something.
+func (s *server) awaitWords(want string) {
+	s.t.Helper()
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(s.said.String(), want); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("in 30 s it has not said %q but: %s", want, s.said.String())
+		}
+	}
 }
 
 // launch starts it at a free port. Processes of one system are ready together.
@@ -146,7 +174,9 @@ func TestServeReadsAFile(t *testing.T) {
 	if _, text := s.get("/server_info"); !strings.Contains(text, `"threshold":0.25`) || !strings.Contains(text, `"b":[1,2]`) || !strings.Contains(text, `"small":"toy:llama"`) {
 		t.Errorf("the file is not obeyed: %s", text)
 	}
-	for wrong, says := range map[string]string{"smal = \"x\"": "smal", "b = \"x\"": "b", "threshold =": "serve.toml:1", "port = 99999": "port", "port = [1, 2]": "port is one value", "b = []": "b is an empty list"} {
+	for wrong, says := range map[string]string{"smal = \"x\"": "serve.toml:1: there is no setting smal\n  fix: did you mean small?",
+		"port = 0\n\nserved_model_name = \"x\"": "serve.toml:3: there is no setting served_model_name\n  fix: did you mean served-model-name",
+		"port = 0\n[door]\nhost = 1":            "serve.toml:2: there is no setting door", "\n\"kv-tokens\" = \"x\"": "serve.toml:2: --kv-tokens must be a whole number", "b = \"x\"": "b", "threshold =": "serve.toml:1", "port = 99999": "port", "port = [1, 2]": "port is one value", "b = []": "b is an empty list"} {
 		if err := os.WriteFile(file, []byte(wrong), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -324,6 +354,7 @@ func TestServeInTwoProcesses(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	peer.end(syscall.SIGKILL)
+	home.awaitWords("fix: start all processes again")
 	failed := 0
 	for range cap(answers) {
 		r := <-answers

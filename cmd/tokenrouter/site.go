@@ -90,6 +90,7 @@ func (o *serveOptions) open(ctx context.Context, cmd *cobra.Command) (s *site, e
 	if err := errors.Join(o.checkNames(s), o.place(s)); err != nil {
 		return s, &usageError{err}
 	}
+	o.fitContext(cmd, s)
 	config, err := o.system(cmd, s)
 	if err != nil {
 		return s, err
@@ -180,14 +181,26 @@ func (o *serveOptions) place(s *site) error {
 		m.kv = o.kvTokens
 		if m.kv == 0 {
 			room := int(engines.MemoryBytes() / 8 / engines.KVBytesPerToken(m.config))
-			m.kv = max(min(o.maxRunning*o.context, room), o.context)
+			m.kv = max(min(o.maxRunning*o.context, room), o.context+serveBlockTokens-1) // in whole blocks still the context
 			if o.on == experiments.OnPaced {
-				m.kv = min(o.maxRunning*o.context, mostKVTokens)
+				m.kv = min(max(o.maxRunning*o.context, o.context+serveBlockTokens-1), mostKVTokens)
 			}
 		}
 		m.kv = max(m.kv/serveBlockTokens, 1) * serveBlockTokens
 	}
 	return nil
+}
+
+// fitContext shortens the context to what every model's KV memory holds, and
+// says so: a text that cannot end for want of KV is better refused at once than
+// broken off when most of it is written.
+func (o *serveOptions) fitContext(cmd *cobra.Command, s *site) {
+	for i := range s.models {
+		if m := &s.models[i]; m.kv < o.context {
+			cmd.PrintErrf("a prompt and its answer have at most %d tokens, not %d: that is all that the KV memory of %s holds (--kv-tokens)\n", m.kv, o.context, m.shown)
+			o.context = m.kv
+		}
+	}
 }
 
 // system lays out what is not about a single model.
@@ -344,7 +357,7 @@ const purposeLetter algorithms.Purpose = 0x5e01
 
 // house describes the site to the front door.
 func (o *serveOptions) house(s *site) (*frontdoor.House, error) {
-	h := &frontdoor.House{Service: s.service, Context: o.context, AnswersMax: o.queueLimit + o.maxRunning, MaxLogprobs: o.maxLogprobs, Version: version(), Seed: o.seed}
+	h := &frontdoor.House{Service: s.service, Thresholds: s.service.Thresholds(), Context: o.context, AnswersMax: o.queueLimit + o.maxRunning, MaxLogprobs: o.maxLogprobs, Version: version(), Seed: o.seed}
 	for i := range s.models {
 		m := &s.models[i]
 		model := frontdoor.Model{Name: m.shown, Here: m.here}

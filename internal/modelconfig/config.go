@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+
+	"github.com/tokenrouter/tokenrouter/internal/regular"
 )
 
 // Config is the shape of a dense decoder: RMS norms, rotary embedding, grouped
@@ -95,7 +97,7 @@ func Load(path string) (*Config, error) {
 	if info.Size() > fileMax {
 		return nil, fmt.Errorf("%s: %d bytes are too many for a config.json; at most %d are read", path, info.Size(), fileMax)
 	}
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("model config: %w", err)
 	}

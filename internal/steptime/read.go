@@ -11,6 +11,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/tokenrouter/tokenrouter/internal/nearest"
+	"github.com/tokenrouter/tokenrouter/internal/regular"
 )
 
 // fileMax bounds a profile file: the largest grid that is accepted (64 values on
@@ -125,7 +126,7 @@ func LoadFile(path string) (*Profile, error) {
 	if info.Size() > fileMax {
 		return nil, fmt.Errorf("profile %s: %d bytes are too many for a profile; at most %d are read", path, info.Size(), fileMax)
 	}
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("profile: %w", err)
 	}

@@ -197,6 +197,75 @@ func TestBrowserTellsWhatIsWrong(t *testing.T) {
 	b.await(said + ".includes('temperature is 9, want less')")
 }
 
+// The key is taken by itself, and a wrong one is called that, once it is written.
+func TestBrowserTellsOfWrongKeys(t *testing.T) {
+	b := open(t)
+	f := newFake()
+	f.key = "open sesame"
+	server := httptest.NewServer(f.handler())
+	defer server.Close()
+	state := "document.getElementById('state').textContent"
+	b.visit(server.URL + "/")
+	b.await(state + ".includes('wants its key')")
+	b.click("#key")
+	b.write("open sesam")
+	b.press("Enter", 13, 0)
+	b.await(state + ".includes('wrong key')")
+	if at := eval[string](b, "document.activeElement.id"); at != "key" {
+		t.Errorf("after Enter the focus is at %q: the browser wants a prompt", at)
+	}
+	b.click("#prompt")
+	b.write("Why?")
+	b.click("#send")
+	b.await("document.getElementById('answer').textContent.includes('That is not')")
+	b.write("e") // where the focus went, behind what is there
+	b.press("Enter", 13, 0)
+	b.await("document.getElementById('state').dataset.state === 'serving'")
+	b.await("document.getElementById('tally').textContent.includes('ended at max_tokens')") // with a prompt Enter sends it
+	if n := len(f.prompts()); n != 1 {
+		t.Errorf("%d prompts were sent with the key, want one", n)
+	}
+}
+
+// What routing cannot use is not offered, and figures have marks.
+func TestBrowserOffersWhatThereIs(t *testing.T) {
+	b := open(t)
+	f := newFake()
+	f.draws = true
+	server := httptest.NewServer(f.handler())
+	defer server.Close()
+	b.look(1280, 900, "light")
+	b.visit(server.URL + "/")
+	b.await("document.getElementById('model').value === 'routed'")
+	if !eval[bool](b, "document.getElementById('threshold').disabled") {
+		t.Error("a threshold may be given to routing that has none")
+	}
+	b.await("document.querySelectorAll('.card').length === 2")
+	ticks := eval[[]string](b, "[...document.querySelector('.ticks').children].map(e => e.textContent)")
+	if got := strings.Join(ticks[:6], " "); got != "1 2  4  " || ticks[len(ticks)-1] == "" {
+		t.Errorf("the ticks are %q, want powers of two and the last", ticks)
+	}
+	if far := eval[float64](b, `(() => { const middle = (e) => (r => r.left + r.width / 2)(e.getBoundingClientRect());
+		const bars = document.querySelectorAll('.histogram')[0].querySelectorAll('rect'), ticks = document.querySelector('.ticks').children;
+		return Math.max(...[...bars].map((bar, i) => Math.abs(middle(bar) - middle(ticks[i])))) })()`); far > 2 {
+		t.Errorf("a tick is %g px beside its bar", far)
+	}
+}
+
+// A pause does not make models slow: with answers under way a tenth of the time,
+// tokens a second are ten times those of all seconds.
+func TestBrowserLeavesPausesOut(t *testing.T) {
+	b := open(t)
+	f := newFake()
+	f.pauses = true
+	server := httptest.NewServer(f.handler())
+	defer server.Close()
+	b.visit(server.URL + "/")
+	b.await(value("rate") + " > 4500")
+	b.await("parseFloat(document.querySelector('.card .rate b').textContent.replaceAll(',', '')) > 4000")
+	b.calm(server.URL)
+}
+
 func TestBrowserSeesTheServerGo(t *testing.T) {
 	b := open(t)
 	f := newFake()
@@ -300,7 +369,7 @@ func TestBrowserLooks(t *testing.T) {
 		width, height int
 		scheme        string
 	}{
-		{"light", 1280, 900, "light"}, {"dark", 1280, 900, "dark"}, {"narrow-light", 390, 844, "light"}, {"narrow-dark", 320, 640, "dark"},
+		{"light", 1280, 900, "light"}, {"dark", 1280, 900, "dark"}, {"narrow-light", 375, 812, "light"}, {"narrow-dark", 320, 640, "dark"},
 	} {
 		b.look(look.width, look.height, look.scheme)
 		b.await(fmt.Sprintf("innerWidth === %d && matchMedia('(prefers-color-scheme: %s)').matches", look.width, look.scheme))

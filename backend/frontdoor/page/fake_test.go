@@ -14,12 +14,14 @@ import (
 
 // fake is a server of two models whose figures move with the clock.
 type fake struct {
-	key   string
-	start time.Time
-	mu    sync.Mutex
-	asked []prompt
-	state page.State
-	gone  chan struct{} // hears of each client that left in the middle
+	key    string
+	draws  bool // its routing has no threshold
+	pauses bool // a tenth of the time there is work
+	start  time.Time
+	mu     sync.Mutex
+	asked  []prompt
+	state  page.State
+	gone   chan struct{} // hears of each client that left in the middle
 }
 
 // prompt is the body of a completion as the page writes it.
@@ -92,8 +94,12 @@ func (f *fake) status() page.Status {
 		}
 		return list
 	}
+	live := s
+	if f.pauses {
+		live = s / 10
+	}
 	return page.Status{
-		Version: "v0.4.0", StartedMs: f.start.UnixMilli(), NowMs: now.UnixMilli(), State: f.state, KeyNeeded: f.key != "", Chat: true,
+		Version: "v0.4.0", StartedMs: f.start.UnixMilli(), NowMs: now.UnixMilli(), State: f.state, KeyNeeded: f.key != "", Chat: true, Thresholds: !f.draws, LiveS: live,
 		Names:   []page.Name{{Name: "routed", Routed: true}, {Name: "qwen3-0.6b"}, {Name: "qwen3-32b"}},
 		Waiting: int(3 + 3*wave), Running: int(24 + 6*wave), PredictedTokPerS: &predicted,
 		TTFT: &page.Percentiles{P50Ms: 83.2 + wave, P90Ms: 140, P99Ms: 412, Count: 90},

@@ -14,9 +14,14 @@ type Status struct {
 	// go on with.
 	Chat  bool   `json:"chat"`
 	Names []Name `json:"names"` // that a prompt may ask for, the first if it does not care
+	// Thresholds says that prompts to all models together may bring a threshold.
+	Thresholds bool `json:"thresholds"`
 
 	Waiting int `json:"waiting"` // answers without a token yet
 	Running int `json:"running"` // with some, and more to come
+	// LiveS are the seconds in which answers waited or ran: tokens a second are
+	// those of these, as predictions are, and not of all that passed.
+	LiveS float64 `json:"live_s"`
 	// PredictedTokPerS is what the chain predicts for the requests that are live
 	// now; nil is not shown.
 	PredictedTokPerS *float64     `json:"predicted_tok_per_s"`

@@ -1,16 +1,20 @@
 package law
 
 import (
+	"errors"
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tokenrouter/tokenrouter/backend/subserver"
+	"github.com/tokenrouter/tokenrouter/scheduler"
 )
 
 // hold runs cells, several at a time, since each waits for its own steps.
@@ -92,36 +96,61 @@ func setting(t *testing.T, name string) (n int, ok bool) {
 	return n, true
 }
 
-// Standard serving routes the same tokens from outside.
+// Standard serving routes the same tokens from outside, also if clients leave and
+// the engine of a model fails.
 func TestStandardServing(t *testing.T) {
 	for i, source := range sources {
-		c := cell{source: source, b: 1, users: 6, warm: i%2 == 0, kv: []int{tinyKV, largeKV}[i%2], text: uint64(i), blockTokens: 4, chunk: 24, maxRows: 16, threads: 1}
-		t.Run(source.String(), func(t *testing.T) {
-			cfg := c.config(t, nil)
-			d, err := subserver.StartDispatcher(subserver.Config{Models: cfg.Models, Algorithm: cfg.Algorithm, QueueLimit: cfg.QueueLimit,
-				NoReuse: cfg.NoReuse, NewDetokenizer: cfg.NewDetokenizer}, subserver.DispatchCost{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var users sync.WaitGroup
-			for u := range c.users {
-				users.Go(func() {
-					for i := u; i < c.requests(); i += c.users {
-						if p := c.judge(t, d, new(figures), c.request(i)); p != "" {
-							t.Error(p)
-						}
-					}
-				})
-			}
-			users.Wait()
-			if err := d.Close(); err != nil {
-				t.Error(err)
-			}
-			for m := range cfg.Models {
-				if err := cfg.Models[m].Engine.Close(); err != nil {
-					t.Error(err)
+		c := cell{number: i, source: source, b: 1, users: 6, warm: i%2 == 0, kv: []int{tinyKV, largeKV}[i%2], text: uint64(i), blockTokens: 4, chunk: 24, maxRows: 16, threads: 1}
+		t.Run(source.String(), func(t *testing.T) { c.dispatch(t) })
+		c.trouble = &trouble{leaves: true, fails: 30 * (i % 3), broken: i % source.params.Models}
+		t.Run(source.String()+"/trouble", func(t *testing.T) { c.dispatch(t) })
+	}
+	nobodyIsLeft(t)
+}
+
+// dispatch runs the cell behind a dispatcher.
+func (c *cell) dispatch(t *testing.T) {
+	f := new(figures)
+	var o *ordeal
+	if c.trouble != nil {
+		o = newOrdeal(c, f)
+	}
+	cfg := c.config(t, o)
+	d, err := subserver.StartDispatcher(subserver.Config{Models: cfg.Models, Algorithm: cfg.Algorithm, QueueLimit: cfg.QueueLimit,
+		NoReuse: cfg.NoReuse, NewDetokenizer: cfg.NewDetokenizer}, subserver.DispatchCost{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var users sync.WaitGroup
+	for u := range c.users {
+		users.Go(func() {
+			for i := u; i < c.requests(); i += c.users {
+				if p := c.judge(t, d, f, o, c.request(i)); p != "" {
+					t.Error(p)
 				}
 			}
 		})
+	}
+	users.Wait()
+	holds := func(st subserver.Stats) bool { return st.KVHeld > 0 || st.Counts != (scheduler.Counts{}) }
+	for left := patience; slices.ContainsFunc(d.Stats(), holds); left -= time.Millisecond {
+		if left < 0 {
+			t.Fatalf("something is left: %+v", d.Stats())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	for m := range cfg.Models {
+		if err := cfg.Models[m].Engine.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if o != nil {
+		if o.misused.Load() > 0 || o.failed.Load() && !errors.Is(d.Err(), errBroken) {
+			t.Errorf("the engine that failed was asked %d times more, and the dispatcher says %v", o.misused.Load(), d.Err())
+		}
+		t.Log(&f.troubles)
 	}
 }

@@ -202,7 +202,7 @@ func (o *ordeal) part(tcp *subserver.TCPOptions, own int) {
 		return
 	}
 	if o.mute {
-		tcp.Silence = 300 * time.Millisecond
+		tcp.Silence = 2 * time.Second
 	}
 	if own != o.far {
 		return

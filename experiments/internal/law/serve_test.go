@@ -250,13 +250,7 @@ func (c *cell) obey(t testing.TB, f *figures) (problems []string) {
 					if round > 0 {
 						r = c.again(t, i)
 					}
-					p := ""
-					if s.ordeal != nil {
-						p = s.ordeal.judge(t, s.ofModel[r.Home], r)
-					} else {
-						p = c.judge(t, s.ofModel[r.Home], f, r)
-					}
-					if p != "" {
+					if p := c.judge(t, s.ofModel[r.Home], f, s.ordeal, r); p != "" {
 						mu.Lock()
 						problems = append(problems, p)
 						mu.Unlock()
@@ -293,8 +287,12 @@ func (s *served) keep(t testing.TB) {
 	}
 }
 
-// judge asks a request and compares the answer with the oracle's.
-func (c *cell) judge(t testing.TB, to submitter, f *figures, r *subserver.Request) string {
+// judge asks a request and compares the answer with the oracle's, in an ordeal if
+// there is one.
+func (c *cell) judge(t testing.TB, to submitter, f *figures, o *ordeal, r *subserver.Request) string {
+	if o != nil {
+		return o.judge(t, to, r)
+	}
 	got, err := ask(to, r)
 	if err != nil {
 		return fmt.Sprintf("request %d: %v", r.ID, err)

@@ -79,6 +79,14 @@ func (y *tally) add(name string, n int) {
 	y.n[name] += n
 }
 
+func (y *tally) String() string {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(y.n)) {
+		lines = append(lines, fmt.Sprintf("%s %d", name, y.n[name]))
+	}
+	return strings.Join(lines, ", ")
+}
+
 // What comes of trouble, beside the moments at which clients leave.
 const (
 	engineFailed    = "engine failed"
@@ -98,14 +106,9 @@ func TestLongTrouble(t *testing.T) {
 		cells = append(cells, c.troubled())
 	}
 	f := hold(t, cells)
-	counts := &f.troubles
-	var lines []string
-	for _, name := range slices.Sorted(maps.Keys(counts.n)) {
-		lines = append(lines, fmt.Sprintf("%s %d", name, counts.n[name]))
-	}
-	t.Log(strings.Join(lines, ", "))
+	t.Log(&f.troubles)
 	for _, name := range append(momentNames[:], engineFailed, connectionBroke, requestCanceled, requestFailed, requestWhole) {
-		if counts.n[name] == 0 && len(cells) >= 100 {
+		if f.troubles.n[name] == 0 && len(cells) >= 100 {
 			t.Errorf("%s: never, the cells do not reach it", name)
 		}
 	}

@@ -25,6 +25,12 @@ export class History {
     return this.list[i];
   }
 
+  /** How much a figure grew in the last seconds, a second in which answers were under way: pauses say nothing of how fast models write. */
+  speed(seconds, of) {
+    const { grown } = this.growth(seconds, of), live = this.growth(seconds, (s) => s.live_s).grown;
+    return live > 0 ? grown / live : 0;
+  }
+
   /** How much a figure grew in the last seconds, and what that is a second. */
   growth(seconds, of, index = this.list.length - 1) {
     const now = this.list[index], then = this.before(index, seconds);

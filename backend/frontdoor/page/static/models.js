@@ -41,16 +41,15 @@ class Card {
     this.predicted = make("span", { class: "quiet" });
     this.values = figures.map(() => make("b"));
     this.bars = draw("svg", { viewBox: "0 0 100 30", preserveAspectRatio: "none", "aria-hidden": "true" });
-    this.least = make("span");
-    this.most = make("span");
+    this.ticks = make("div", { class: "ticks quiet", "aria-hidden": "true" });
     this.b = make("span");
     this.held = draw("rect", { class: "held", y: 0, height: 8, x: 0, width: 0 });
     this.cached = draw("rect", { class: "cached", y: 0, height: 8, x: 0, width: 0 });
     this.kv = make("span");
     this.problem = make("p", { class: "problem" });
     const badge = model.home ? "home" : model.here ? "" : "elsewhere";
-    this.histogram = make("div", { class: "histogram" }, make("span", { class: "quiet" }, "steps by batch size, last ten seconds"),
-      this.bars, make("div", { class: "axis quiet" }, this.least, make("span", {}, make("span", { class: "swatch", "aria-hidden": "true" }), this.b), this.most));
+    this.histogram = make("div", { class: "histogram" }, make("abbr", { class: "quiet", title: "requests in a step; from nine on a bar is for all sizes above the one before it" }, "steps by batch size, last ten seconds"),
+      this.bars, this.ticks, make("div", { class: "quiet" }, make("span", { class: "swatch", "aria-hidden": "true" }), this.b));
     this.root = make("article", { class: "card " + mark(index), "aria-label": model.name },
       make("h3", {}, make("span", { class: "swatch " + mark(index), "aria-hidden": "true" }), make("span", { class: "name", title: model.name }, model.name),
         make("small", { class: "badge" }, badge)),
@@ -66,7 +65,7 @@ class Card {
     const m = history.last().models[this.index];
     const of = (name) => history.growth(lately, (s) => s.models[this.index][name]);
     const rates = { steps: of("steps"), sampled: of("sampled"), busy: of("busy_s") };
-    this.rate.textContent = figure(of("tokens").perSecond);
+    this.rate.textContent = figure(history.speed(lately, (s) => s.models[this.index].tokens));
     this.predicted.textContent = m.predicted_tok_per_s === null ? "" : "predicted " + figure(m.predicted_tok_per_s);
     figures.forEach(([, , read], i) => (this.values[i].textContent = m.here ? read(m, rates) : "–"));
     this.showBatches(history, m);
@@ -94,8 +93,13 @@ class Card {
       const h = (26 * grown[i]) / most;
       return draw("rect", { class: i === b ? "atB" : "", x: i * step + 0.1 * step, width: 0.8 * step, y: 27 - h, height: h + 1 });
     }));
-    this.least.textContent = "1";
     this.b.textContent = "B = " + m.b;
-    this.most.textContent = "to " + all[all.length - 1].upto;
+    if (this.ticks.children.length !== all.length) this.ticks.replaceChildren(...ticks(all.map((x) => x.upto)));
   }
+}
+
+/** A tick below each bar, with its size where that is a power of two, or the last. Its neighbour gives way to that one. */
+function ticks(sizes) {
+  const last = sizes.length - 1;
+  return sizes.map((size, i) => make("span", {}, i === last || (i < last - 1 && Number.isInteger(Math.log2(size))) ? String(size) : ""));
 }

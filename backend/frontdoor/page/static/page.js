@@ -2,7 +2,7 @@
 import { Cards } from "./models.js";
 import { Chart } from "./chart.js";
 import { History } from "./history.js";
-import { credentials, offer } from "./prompt.js";
+import { credentials, heard, offer, refuses } from "./prompt.js";
 import { figure, make, mark, percent, percentiles, say } from "./text.js";
 
 const every = 1000, patience = 5000, longest = 8000; // ms
@@ -13,17 +13,19 @@ let legend = "";
 
 const states = { starting: "starting: the models are not there yet", serving: "live", draining: "shutting down: takes no further prompts", broken: "broken",
   locked: "wants its key: write it below the prompt" };
+const refused = "wrong key: write another one below the prompt";
 
-async function ask() {
-  const answer = await fetch("page/status", { headers: credentials(), cache: "no-store", signal: AbortSignal.timeout(patience) });
+async function ask(headers) {
+  const answer = await fetch("page/status", { headers, cache: "no-store", signal: AbortSignal.timeout(patience) });
   if (!answer.ok) throw new Error("status " + answer.status);
   return answer.json();
 }
 
-function show(status) {
+function show(status, headers) {
   history.add(status);
   lost = undefined;
-  setState(status.state, states[status.state] + (status.problem ? ": " + status.problem : ""));
+  const text = status.state === "locked" && refuses(headers) ? refused : states[status.state];
+  setState(status.state, text + (status.problem ? ": " + status.problem : ""));
   say(at("version"), status.version);
   offer(status);
   showFigures(status);
@@ -34,7 +36,7 @@ function show(status) {
 function showFigures(status) {
   const sum = (field) => (s) => s.models.reduce((n, m) => n + m[field], 0);
   const routed = (s) => s.models.reduce((n, m) => n + (m.home ? 0 : m.routed_tokens), 0);
-  at("rate").textContent = figure(history.growth(5, sum("tokens")).perSecond);
+  at("rate").textContent = figure(history.speed(5, sum("tokens")));
   at("rate-predicted").textContent = status.predicted_tok_per_s === null ? "" : "predicted " + figure(status.predicted_tok_per_s);
   at("share").textContent = percent(history.growth(30, routed).grown / history.growth(30, sum("routed_tokens")).grown);
   at("running").textContent = figure(status.running);
@@ -56,21 +58,22 @@ function setState(state, text) {
   document.body.classList.toggle("stale", state === "lost");
 }
 
-/** Waits, and longer while nobody sees the page. */
+/** Waits until there is another key, but no longer than that; and longer while nobody sees the page. */
 async function pause(ms) {
-  await new Promise((done) => setTimeout(done, ms));
+  await Promise.race([new Promise((done) => setTimeout(done, ms)), heard()]);
   if (document.hidden) await new Promise((done) => document.addEventListener("visibilitychange", done, { once: true }));
 }
 
 for (let wait = every; ; ) {
   let status;
+  const headers = credentials();
   try {
-    status = await ask();
+    status = await ask(headers);
   } catch {
     lost ??= new Date().toLocaleTimeString();
     setState("lost", `the server does not answer since ${lost}; trying again`);
   }
-  if (status) show(status);
+  if (status) show(status, headers);
   document.body.classList.remove("waiting");
   wait = status ? every : Math.min(2 * wait, longest);
   await pause(wait);

@@ -4,7 +4,9 @@ import { figure, make, mark, percent, say } from "./text.js";
 const at = (id) => document.getElementById(id);
 const form = at("form"), answer = at("answer");
 
-let names = [], models = []; // as the server told them
+let names = [], models = [], thresholds = true; // as the server told them
+let chosen = ""; // the key, once it is no longer being written
+let wake = () => {}; // ends the page's pause
 let under; // the controller of the answer that is under way
 let tally; // of the present answer
 let pieces = []; // of it that are not shown yet
@@ -13,11 +15,12 @@ let frame = 0; // in which they will be
 /** Takes over what the server offers. */
 export function offer(status) {
   at("key-label").hidden = !status.key_needed;
-  if (JSON.stringify(status.names) !== JSON.stringify(names)) {
-    const chosen = at("model").value;
+  if (JSON.stringify(status.names) !== JSON.stringify(names) || status.thresholds !== thresholds) {
+    const before = at("model").value;
     names = status.names;
+    thresholds = status.thresholds;
     at("model").replaceChildren(...names.map((n) => make("option", { value: n.name }, n.name + (n.routed ? "" : " alone"))));
-    if (names.some((n) => n.name === chosen)) at("model").value = chosen;
+    if (names.some((n) => n.name === before)) at("model").value = before;
     choose();
   }
   const [chat] = at("as").options;
@@ -33,14 +36,29 @@ export function offer(status) {
 }
 
 /** The header that shows the key, if there is one. */
-export function credentials() {
-  const key = at("key").value;
+export function credentials(key = at("key").value) {
   return key === "" ? {} : { Authorization: "Bearer " + key };
 }
 
-/** A threshold says when a token goes to another model: one alone has none. */
+/** Whether it is the key that headers show which a server refuses, and not the first letters of one. */
+export function refuses(headers) {
+  return chosen !== "" && headers.Authorization === credentials(chosen).Authorization;
+}
+
+/** Waits until the key is another one. */
+export function heard() {
+  return new Promise((done) => (wake = done));
+}
+
+function chooseKey() {
+  chosen = at("key").value;
+  wake();
+}
+
+/** A threshold says when a token goes to another model: one alone has none, nor has routing that draws. */
 function choose() {
-  at("threshold").disabled = !names.some((n) => n.routed && n.name === at("model").value);
+  at("threshold").disabled = !thresholds || !names.some((n) => n.routed && n.name === at("model").value);
+  at("threshold").placeholder = at("threshold").disabled ? "none" : "auto";
 }
 
 function body() {
@@ -100,7 +118,7 @@ async function stream(signal) {
     if (response.status === 401) {
       at("key-label").hidden = false;
       at("key").focus();
-      throw new Error("The server wants its key, or another one.");
+      throw new Error(headers.Authorization ? "That is not the server's key." : "The server wants its key.");
     }
     throw new Error(await problem(response));
   }
@@ -198,6 +216,13 @@ const stop = () => under?.abort();
 form.addEventListener("submit", send);
 at("model").addEventListener("change", choose);
 at("stop").addEventListener("click", stop);
+at("key").addEventListener("change", chooseKey);
+at("key").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  chooseKey();
+  if (at("prompt").value !== "") form.requestSubmit(); // else the browser would ask for a prompt
+});
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") stop();
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && form.contains(event.target)) form.requestSubmit();
