@@ -2,7 +2,9 @@ package model
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -43,19 +45,14 @@ func readSmall(path string) ([]byte, error) {
 	return regular.ReadFile(path)
 }
 
-// folderHint says what to give instead of a folder without config.json.
-func folderHint(dir string) string {
-	if found, _ := filepath.Glob(filepath.Join(dir, "snapshots", "*", configName)); len(found) > 0 {
-		return "this is a folder of the Hugging Face cache: give " + filepath.Dir(found[0])
-	}
-	return "want a Hugging Face folder: config.json beside *.safetensors"
-}
-
 func readConfig(dir string) (*modelconfig.Config, error) {
 	path := filepath.Join(dir, configName)
 	text, err := readSmall(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &modelconfig.MissingError{Dir: dir}
+	}
 	if err != nil {
-		return nil, fmt.Errorf("model %s: %w; %s", dir, err, folderHint(dir))
+		return nil, fmt.Errorf("model %s: %w", dir, err)
 	}
 	if err := refuseArchitectureOf(path, text); err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +19,7 @@ func parse(text string) (*Tokenizer, error) {
 		return nil, err
 	}
 	t := empty()
-	if err := json.Unmarshal([]byte(orNull(top["added_tokens"])), &t.added); err != nil {
+	if err := unmarshal([]byte(orNull(top["added_tokens"])), &t.added); err != nil {
 		return nil, fmt.Errorf("added_tokens: %w", err)
 	}
 	if err := t.readModel(model); err != nil {
@@ -64,7 +63,7 @@ func orNull(text string) string { return cmp.Or(text, "null") }
 // readModel reads the section "model", whose values model holds as text.
 func (t *Tokenizer) readModel(model map[string]string) error {
 	var kind string
-	if err := json.Unmarshal([]byte(orNull(model["type"])), &kind); err != nil {
+	if err := unmarshal([]byte(orNull(model["type"])), &kind); err != nil {
 		return fmt.Errorf("type: %w", err)
 	}
 	if kind != "" && kind != "BPE" { // the oldest files do not say
@@ -86,13 +85,18 @@ func (t *Tokenizer) readModel(model map[string]string) error {
 		}
 	}
 	t.ignoreMerges = model["ignore_merges"] == "true"
+	for _, name := range []string{"vocab", "merges"} {
+		if model[name] == "" {
+			return fmt.Errorf("%s is missing", name)
+		}
+	}
 	if err := t.readVocab(model["vocab"]); err != nil {
 		return fmt.Errorf("vocab: %w", err)
 	}
 	if err := t.readUnknown(model); err != nil {
 		return err
 	}
-	if err := t.readMerges(orNull(model["merges"])); err != nil {
+	if err := t.readMerges(model["merges"]); err != nil {
 		return fmt.Errorf("merges: %w", err)
 	}
 	return nil
@@ -102,7 +106,7 @@ func (t *Tokenizer) readModel(model map[string]string) error {
 // is one.
 func (t *Tokenizer) readUnknown(model map[string]string) error {
 	var name *string
-	if err := json.Unmarshal([]byte(orNull(model["unk_token"])), &name); err != nil {
+	if err := unmarshal([]byte(orNull(model["unk_token"])), &name); err != nil {
 		return fmt.Errorf("unk_token: %w", err)
 	}
 	missing := slices.Index(t.byteTokens[:], -1)

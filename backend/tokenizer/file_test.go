@@ -45,7 +45,11 @@ func TestParseSmall(t *testing.T) {
 // which value.
 func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
-		{small, ``, `ends too early`},
+		{small, ``, `ends too early, at byte 0`},
+		{`"merges":["a b"]}}`, `"merges":["a b"]`, `model: ends too early, at byte `},
+		{`,"merges":["a b"]`, ``, `model.merges is missing`},
+		{`"vocab":{"a":0,"b":1,"ab":2},`, ``, `model.vocab is missing`},
+		{`"id":3`, `"id":"3"`, `added_tokens: id is a JSON string; want a whole number`},
 		{small, `[]`, `no object`},
 		{small, "{\"a\":\"\xff\"}", `is not UTF-8`},
 		{`"post_processor":null`, `"post_processor":nil`, `post_processor is no JSON`},

@@ -89,11 +89,11 @@ func (t *textOrObject) UnmarshalJSON(text []byte) error {
 		Content string `json:"content"`
 	}
 	if len(text) > 0 && text[0] == '{' {
-		err := json.Unmarshal(text, &object)
+		err := unmarshal(text, &object)
 		*t = textOrObject(object.Content)
 		return err
 	}
-	return json.Unmarshal(text, (*string)(t))
+	return unmarshal(text, (*string)(t))
 }
 
 type config struct {
@@ -106,7 +106,7 @@ type config struct {
 
 func (t *Tokenizer) readConfig(text []byte) error {
 	var c config
-	if err := json.Unmarshal(text, &c); err != nil {
+	if err := unmarshal(text, &c); err != nil {
 		return err
 	}
 	t.bosText, t.eosText = string(c.BOS), string(c.EOS)
@@ -145,14 +145,14 @@ func (t *Tokenizer) readTemplates(text json.RawMessage) error {
 	}
 	if text[0] == '"' {
 		var one string
-		if err := json.Unmarshal(text, &one); err != nil {
+		if err := unmarshal(text, &one); err != nil {
 			return err
 		}
 		t.setTemplate("default", one)
 		return nil
 	}
 	var list []struct{ Name, Template string }
-	if err := json.Unmarshal(text, &list); err != nil {
+	if err := unmarshal(text, &list); err != nil {
 		return fmt.Errorf("chat_template is neither a template nor a list of named ones: %w", err)
 	}
 	for _, one := range list {
@@ -171,7 +171,7 @@ func (t *Tokenizer) readEOS(text []byte) error {
 	var c struct {
 		EOS json.RawMessage `json:"eos_token_id"`
 	}
-	if err := json.Unmarshal(text, &c); err != nil {
+	if err := unmarshal(text, &c); err != nil {
 		return err
 	}
 	if len(c.EOS) == 0 || string(c.EOS) == "null" {
@@ -181,7 +181,7 @@ func (t *Tokenizer) readEOS(text []byte) error {
 		c.EOS = slices.Concat([]byte("["), c.EOS, []byte("]"))
 	}
 	var ids []Token
-	if err := json.Unmarshal(c.EOS, &ids); err != nil {
+	if err := unmarshal(c.EOS, &ids); err != nil {
 		return fmt.Errorf("eos_token_id is neither an id nor a list of ids: %w", err)
 	}
 	for _, id := range ids {

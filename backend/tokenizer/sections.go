@@ -42,7 +42,7 @@ type templatePiece struct {
 }
 
 func readSection(text []byte) (s section, err error) {
-	if err := json.Unmarshal(text, &s); err != nil {
+	if err := unmarshal(text, &s); err != nil {
 		return s, fmt.Errorf(": %w", err)
 	}
 	return s, nil

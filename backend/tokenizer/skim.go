@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -17,11 +16,14 @@ type skimmer struct {
 	at   int
 }
 
-var errTruncated = errors.New("ends too early")
+// truncated says where the text ends too early.
+func (s *skimmer) truncated() error {
+	return fmt.Errorf("ends too early, at byte %d", len(s.text))
+}
 
 func (s *skimmer) fail(what string) error {
 	if s.at >= len(s.text) {
-		return errTruncated
+		return s.truncated()
 	}
 	return fmt.Errorf("at byte %d: %s", s.at, what)
 }
@@ -73,7 +75,7 @@ func (s *skimmer) span() (quoted string, plain bool, err error) {
 			return "", false, s.fail("control character in a string")
 		}
 	}
-	return "", false, errTruncated
+	return "", false, s.truncated()
 }
 
 func (s *skimmer) str() (string, error) {
@@ -146,7 +148,7 @@ func (s *skimmer) value() (string, error) {
 			return s.text[start:s.at], nil
 		}
 	}
-	return "", errTruncated
+	return "", s.truncated()
 }
 
 // object calls entry at the value of each key; entry steps over it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/tokenrouter/tokenrouter/backend/tokenizer"
 	"github.com/tokenrouter/tokenrouter/experiments/engines"
@@ -68,8 +69,11 @@ func configFix(err error) string {
 }
 
 func weightsFix(err error) string {
-	if unsupported(err) {
+	switch {
+	case unsupported(err):
 		return otherModel
+	case strings.Contains(err.Error(), "download"):
+		return "" // the message says what to do
 	}
 	return fetchAgain
 }

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
@@ -8,6 +12,9 @@ import (
 	"github.com/tokenrouter/tokenrouter/internal/report"
 	"github.com/tokenrouter/tokenrouter/internal/steptime"
 )
+
+// listed are what list knows.
+var listed = []string{"experiments", "systems", "algorithms", "profiles", "keys"}
 
 func newList() *cobra.Command {
 	return &cobra.Command{
@@ -19,8 +26,13 @@ experiment file with their defaults, are listed when asked for.`,
 		Example: `  tokenrouter list
   tokenrouter list profiles
   tokenrouter list keys`,
-		ValidArgs: []string{"experiments", "systems", "algorithms", "profiles", "keys"},
-		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: listed,
+		Args: cobra.MatchAll(cobra.MaximumNArgs(1), func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 && !slices.Contains(listed, args[0]) {
+				return fmt.Errorf("there is no list of %q; there are those of %s", args[0], strings.Join(listed, ", "))
+			}
+			return nil
+		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			tables := map[string]func() (report.Table, error){
 				"experiments": experimentTable,

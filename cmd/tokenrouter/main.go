@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -44,6 +45,7 @@ func program(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
+	refuseUnknown(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
@@ -125,6 +127,29 @@ anything else failed.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return plainFlagError(err) })
 	inOwnOrder(root)
 	return root
+}
+
+// refuseUnknown makes cobra's own verbs refuse what they do not know, where they
+// would print help and call it a success.
+func refuseUnknown(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, verb := range root.Commands() {
+		switch verb.Name() {
+		case "completion": // which takes no arguments, if it can be run
+			verb.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		case "help":
+			verb.Run = nil
+			verb.RunE = func(_ *cobra.Command, args []string) error {
+				about, rest, err := root.Find(args)
+				if err != nil || len(rest) > 0 {
+					return &usageError{fmt.Errorf("there is no verb %q\n  fix: see tokenrouter --help", strings.Join(args, " "))}
+				}
+				about.InitDefaultHelpFlag()
+				return about.Help()
+			}
+		}
+	}
 }
 
 // loadPlan reads and checks the experiment that a verb was given.

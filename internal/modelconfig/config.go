@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -81,6 +82,19 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.File + ": " + e.Field + " " + e.Problem }
 
+// A MissingError is a folder without config.json. It is an fs.ErrNotExist.
+type MissingError struct{ Dir string }
+
+func (e *MissingError) Error() string {
+	hint := "want a Hugging Face folder: config.json beside *.safetensors"
+	if found, _ := filepath.Glob(filepath.Join(e.Dir, "snapshots", "*", "config.json")); len(found) > 0 {
+		hint = "this is a folder of the Hugging Face cache: give " + filepath.Dir(found[0])
+	}
+	return "model " + e.Dir + ": there is no config.json in it; " + hint
+}
+
+func (e *MissingError) Unwrap() error { return fs.ErrNotExist }
+
 // Load reads a config.json, or the one in a folder. Errors name the file, and
 // the field where one is to blame (then they are a *FieldError).
 func Load(path string) (*Config, error) {
@@ -89,8 +103,12 @@ func Load(path string) (*Config, error) {
 		return nil, fmt.Errorf("model config: %w", err)
 	}
 	if info.IsDir() {
-		path = filepath.Join(path, "config.json")
-		if info, err = os.Stat(path); err != nil {
+		dir := path
+		path = filepath.Join(dir, "config.json")
+		if info, err = os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil, &MissingError{dir}
+		}
+		if err != nil {
 			return nil, fmt.Errorf("model config: %w", err)
 		}
 	}

@@ -2,6 +2,7 @@ package modelconfig
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,7 +93,8 @@ func TestRefused(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "config.json")) {
+	var missing *MissingError
+	if _, err := Load(dir); !errors.As(err, &missing) || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "model "+dir+": there is no config.json in it; want a") {
 		t.Errorf("an empty folder: %v", err)
 	}
 	path := filepath.Join(dir, "config.json")
