@@ -54,7 +54,8 @@ type Point struct {
 	Swept    []Setting // those that the experiment sweeps, in the order of Plan.Swept
 
 	tuning tuning // of thresholds that are Tuned
-	slowed slowed // see Slowed
+
+	assumed, slowed prediction // see Slowed
 }
 
 // Cell is one run: a point, for one system, at one place, with one seed.

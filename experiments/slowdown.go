@@ -43,35 +43,35 @@ func Overlaps(system string) bool {
 	return !strings.HasPrefix(system, singlePrefix)
 }
 
-// slowed keeps what the chain says of a point at full speed and at SlowFactor.
-type slowed struct {
-	once       sync.Once
-	full, slow float64
-}
-
 // QuickUsers and quickModels bound what the chain answers in milliseconds.
 const QuickUsers, quickModels = 16, 2
 
-// Slowed is TokenRouter's throughput at the point by the chain, in token/s, as it
-// is assumed and with steps that stretch by SlowFactor. Both are NaN where the
-// chain does not know, or would take long to say.
-func (p *Point) Slowed() (full, slow float64) {
-	p.slowed.once.Do(func() {
-		p.slowed.full, p.slowed.slow = math.NaN(), math.NaN()
-		if w := &p.Spec.Workload; w.Concurrency <= QuickUsers && len(p.Spec.Models) <= quickModels {
-			p.slowed.full, p.slowed.slow = p.predictAt(p.Spec.ColocationFactor), p.predictAt(SlowFactor)
-		}
-	})
-	return p.slowed.full, p.slowed.slow
+// prediction keeps what the chain says of a point.
+type prediction struct {
+	once    sync.Once
+	tokPerS float64
 }
 
-func (p *Point) predictAt(colocationFactor float64) float64 {
-	spec := *p.Spec
-	spec.ColocationFactor = colocationFactor
-	at := &Point{Spec: &spec, Settings: p.Settings, Swept: p.Swept}
-	out := Evaluate(context.Background(), Cell{Point: at, System: SystemTokenRouter, On: OnChain})
-	if out.Status != StatusOK {
-		return math.NaN()
-	}
-	return out.Summary.ThroughputTokPerS
+// AsAssumed is TokenRouter's throughput at the point by the chain, in token/s; NaN
+// where the chain does not know, or would take long to say.
+func (p *Point) AsAssumed() float64 { return p.assumed.ask(p, p.Spec.ColocationFactor) }
+
+// Slowed is the same with steps that stretch by SlowFactor on a shared GPU.
+func (p *Point) Slowed() float64 { return p.slowed.ask(p, SlowFactor) }
+
+func (a *prediction) ask(p *Point, colocationFactor float64) float64 {
+	a.once.Do(func() {
+		a.tokPerS = math.NaN()
+		if p.Spec.Workload.Concurrency > QuickUsers || len(p.Spec.Models) > quickModels {
+			return
+		}
+		spec := *p.Spec
+		spec.ColocationFactor = colocationFactor
+		at := &Point{Spec: &spec, Settings: p.Settings, Swept: p.Swept}
+		out := Evaluate(context.Background(), Cell{Point: at, System: SystemTokenRouter, On: OnChain})
+		if out.Status == StatusOK {
+			a.tokPerS = out.Summary.ThroughputTokPerS
+		}
+	})
+	return a.tokPerS
 }

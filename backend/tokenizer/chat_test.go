@@ -162,6 +162,8 @@ func TestChatTidies(t *testing.T) {
 		{`[{{ messages[0].content }}]`, `[{"role":"user"}]`, "[]"},
 		{`[{{ messages[0].content }}]`, `[{"role":"assistant","content":null}]`, "[]"},
 		{`{{ 'tool_calls' in messages[0] }}`, `[{"role":"assistant","tool_calls":null}]`, "False"},
+		{`{% for m in messages if m.tool_calls %}{{ '<' + m.tool_calls[0].function.arguments }}{% endfor %}`,
+			`[{"role":"assistant","tool_calls":[{"function":{"arguments":"{\"z\":1}"}}]}]`, `<{"z":1}`},
 		{`{{ messages[0].tool_calls[0].function.arguments.z }}`, `[{"role":"assistant","tool_calls":[{"function":{"arguments":"{\"z\":1}"}}]}]`, "1"},
 		{`{{ messages[0].tool_calls[0].function.arguments }}`, `[{"role":"assistant","tool_calls":[{"function":{"arguments":"{\"z\""}}]}]`, `{"z"`},
 		{`{{ messages[0].tool_calls | tojson }}`, `[{"role":"assistant","tool_calls":[{"z":1,"a":{"y":[1.0,null]}}]}]`, `[{"z": 1, "a": {"y": [1.0, null]}}]`},

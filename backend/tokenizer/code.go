@@ -28,6 +28,8 @@ const (
 	sliceName     = meteredPrefix + "slice"
 	mapName       = meteredPrefix + "map"
 	markupName    = meteredPrefix + "markup"
+	rowName       = meteredPrefix + "row"
+	eachName      = meteredPrefix + "each"
 	keptName      = meteredPrefix + "kept"
 	fieldName     = meteredPrefix + "field"
 )
@@ -48,6 +50,10 @@ var growing = map[string]string{"replace": "|.", "join": "|", "indent": "|", "fo
 
 // cheap are the filters that take as long for any value.
 var cheap = []string{"default", "d", "first", "last", "length", "count", "abs"}
+
+// ofItems are the filters that go through what they are given. The engine does
+// so with lists alone.
+var ofItems = []string{"first", "last", "sort", "unique", "max", "min", "select", "reject", "selectattr", "rejectattr", "batch"}
 
 // plainFilters make a text of a text, and no longer one.
 var plainFilters = []string{"upper", "lower", "trim", "title", "capitalize", "string"}
@@ -269,9 +275,9 @@ func (p *parser) comparison() code {
 }
 
 func (p *parser) test(e code) code {
-	text := "(" + e.text + " is "
+	is := " is "
 	if p.take("not") {
-		text += "not "
+		is += "not "
 	}
 	name := p.peek()
 	if !isName(name) {
@@ -279,8 +285,14 @@ func (p *parser) test(e code) code {
 		return code{}
 	}
 	p.at++
+	text := e.text
+	if name == "iterable" || name == "sequence" {
+		// To Python, texts, objects and what is not there are both.
+		text = "(" + e.text + "|" + rowName + ")"
+	}
+	text = "(" + text + is + name
 	parts := []code{e}
-	if text += name; p.peek() == "(" {
+	if p.peek() == "(" {
 		a := p.arguments()
 		if len(a.names) > 0 {
 			p.failf("the test %s takes no arguments by name", short(name))
@@ -424,6 +436,9 @@ func (p *parser) filter(e code) code {
 	var a arguments
 	if p.peek() == "(" {
 		a = p.arguments()
+	}
+	if slices.Contains(ofItems, name) {
+		e = p.node("("+e.text+"|"+eachName+")", e)
 	}
 	parts := append([]code{e}, a.values...)
 	write := func(value, name string, each func(code) string, more ...string) code {

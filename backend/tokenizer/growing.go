@@ -286,8 +286,27 @@ func (m *meter) list(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value,
 		return v, m.err
 	case v.IsString():
 		return m.listOf(strings.Split(v.AsString(), ""))
+	case v.IsDict() || v.IsUndefined():
+		items := itemsOf(v)
+		return jinja.NewList(items), m.makeBytes(itemBytes * len(items))
 	}
 	return jinja.NewList(args[:1]), m.err
+}
+
+// eachOf is what a filter goes through: texts and objects as lists.
+func (m *meter) eachOf(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	if v := args[0]; v.IsString() || v.IsDict() || v.IsUndefined() {
+		return m.list(args, nil)
+	}
+	return args[0], m.err
+}
+
+// row is v, or a list for what the tests for rows take for one.
+func (m *meter) row(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+	if v := args[0]; v.IsString() || v.IsDict() || v.IsUndefined() {
+		return jinja.NewList(nil), m.err
+	}
+	return args[0], m.err
 }
 
 // split is the method: at white space, or at a text so many times.

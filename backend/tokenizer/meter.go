@@ -72,6 +72,8 @@ func (m *meter) addTo(variables map[string]jinja.Value) {
 		mapName:                     m.each,
 		sumName:                     m.sum,
 		markupName:                  m.markup,
+		rowName:                     m.row,
+		eachName:                    m.eachOf,
 		meteredPrefix + "strip":     m.strip,
 		meteredPrefix + "trim":      m.trim,
 		meteredPrefix + "lstrip":    m.lstrip,

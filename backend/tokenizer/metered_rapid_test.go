@@ -53,15 +53,17 @@ func (d drawn) expression(depth int) string {
 	case 8:
 		return sub() + d.one(".role", ".a", "['content']", "[0]", "[-1]", "[1:]", "[:-1]", "[1:2]", "[::-1]", "[ : ]", "."+d.atom(), "["+d.atom()+"]",
 			"["+d.atom()+":"+d.atom()+"]")
-	case 9, 10:
-		return sub() + d.one("|", " | ") + d.one("upper", "trim", "length", "default('d')", "default(l, true)", "string", "list", "join(', ')", "join",
-			"first", "last", "reverse", "sort", "unique", "replace('x', 'yy')", "replace("+d.atom()+", "+d.atom()+")", "indent(2)", "indent(1, first=true)",
-			"items", "int", "float", "round", "abs", "select('defined')", "selectattr('role', 'equalto', 'user')", "batch(2)", "sum",
-			"wordcount", "min", "max", "dictsort", "capitalize", "replace('x', '', "+d.atom()+")", "replace(' ', '_', count="+d.atom()+")",
-			"join("+d.atom()+", attribute='role')", "join(d=', ')", "indent("+d.atom()+", "+d.atom()+")", "batch("+d.atom()+")", "round(1)", "sort(reverse=true)",
-			"trim("+d.atom()+")", "select", "reject('none')", "rejectattr('a')", "lower", "safe", "default(a, boolean=true)", "title", "d("+d.atom()+")")
+	case 9:
+		return sub() + d.one("|", " | ") + d.one("upper", "trim", "length", "default('d')", "default(l, true)", "string", "replace('x', 'yy')",
+			"replace("+d.atom()+", "+d.atom()+")", "indent(2)", "indent(1, first=true)", "items", "int", "float", "round", "abs", "sum", "wordcount",
+			"dictsort", "capitalize", "replace('x', '', "+d.atom()+")", "replace(' ', '_', count="+d.atom()+")", "indent("+d.atom()+", "+d.atom()+")",
+			"round(1)", "lower", "default(a, boolean=true)", "title", "d("+d.atom()+")")
+	case 10: // the engine knows these of lists
+		return d.one("l", "messages", "[]", "[1, 'x', [2]]", "(1, )") + d.one("|", " | ") + d.one("list", "join(', ')", "join", "first", "last", "reverse", "sort",
+			"unique", "select('defined')", "selectattr('role', 'equalto', 'user')", "batch(2)", "min", "max", "join(d=', ')", "batch("+d.atom()+")",
+			"sort(reverse=true)", "select", "reject('none')", "rejectattr('a')")
 	case 11:
-		return sub() + d.one(" is ", " is not ") + d.one("defined", "none", "string", "mapping", "iterable", "number", "eq(1)", "in(l)", "odd", "true")
+		return sub() + d.one(" is ", " is not ") + d.one("defined", "none", "string", "mapping", "number", "eq(1)", "in(l)", "odd", "true")
 	case 12:
 		return sub() + d.one(".strip()", ".upper()", ".startswith('x')", ".get('a')", ".get('b', 1)", ".items()", ".keys()", ".replace('x', '')",
 			".find('x')", ".format(1, s)", ".append(1)", ".update({'a': 2})", ".pop()", ".insert(0, 'i')", ".format", ".rstrip('x')",
@@ -114,7 +116,7 @@ func (d drawn) piece(depth int) string {
 		filter := d.one("", " if "+e(), " if loop is defined")
 		return d.statement("for "+d.one("a", "s", "k, a")+" in "+e()+filter) + round() + d.one("", d.statement("break")) + d.statement("endfor")
 	case 4:
-		return d.statement("for a in l") + body() + d.statement("if a == 1") + d.statement("continue") + d.statement("endif") + d.statement("else") +
+		return d.statement("for a in l") + round() + d.statement("if a == 1") + d.statement("continue") + d.statement("endif") + d.statement("else") +
 			round() + d.statement("endfor")
 	case 5:
 		return d.statement("set " + d.one("a", "s", "l", "n.a", "o.b") + d.one(" = ", "=") + e())
@@ -200,9 +202,9 @@ func spelledOut(source string) string {
 	for _, p := range pieces {
 		switch p.open {
 		case '%':
-			out.WriteString("{%" + p.code + "%}\n")
+			out.WriteString("{% " + p.code + " %}\n")
 		case '{':
-			out.WriteString("{{" + p.code + "}}")
+			out.WriteString("{{ " + p.code + " }}")
 		}
 		out.WriteString("{{ " + quoted(p.text) + " }}")
 	}

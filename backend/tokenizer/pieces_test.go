@@ -29,6 +29,8 @@ func TestTemplatesPrintWhatPythonPrints(t *testing.T) {
 		{"{% for i in [1, 2] %}{% set i = i + 1 %}{{ i }}{% for k in [7, 8] %}{{ x }}{% set x = i %}{{ x }}{% endfor %}{% set x = 0 %}{% endfor %}", "222333"},
 		{"{% for i in [1, 2] %}{% macro f() %}{% set a = 1 %}{{ a }}{% endmacro %}{{ f() }}{{ a }}{% set s %}<{{ s }}>{% endset %}{{ s }}{% endfor %}", "1<>1<>"},
 		{"{{ '<'|safe + '<' + 'x'|safe + \"'\" }} {{ '<' ~ '<'|safe ~ '<' }} {{ ('<'|e) + '\"' }} {{ [1]|safe }}", "<&lt;x&#39; <<< &lt;&#34; [1]"},
+		{"{{ missing is iterable }} {{ messages[0].content is sequence }} {{ messages[0] is sequence }} {{ none is iterable }} {{ 1 is not sequence }}", "True True True False True"},
+		{"{{ {'b': 1, 'a': 2}|first }} {{ {'b': 1}|list }} {{ 'xy'|last }} {{ missing|list }} {{ {'b': 1, 'a': 2}|sort }} {{ 'aba'|unique|list }}", "b ['b'] y [] ['a', 'b'] ['a', 'b']"},
 	} {
 		got, err := renderSource(t, c.source, hello)
 		if err != nil || got != c.want {

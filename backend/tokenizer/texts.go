@@ -154,6 +154,10 @@ func (m *meter) join(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.V
 	if d, ok := kwargs["d"]; ok {
 		separator = m.printed(d)
 	}
+	attribute, ofField := kwargs["attribute"]
+	if len(args) > 2 {
+		attribute, ofField = args[2], true
+	}
 	items := itemsOf(args[0])
 	if args[0].IsString() {
 		for _, r := range args[0].AsString() {
@@ -165,7 +169,7 @@ func (m *meter) join(args []jinja.Value, kwargs map[string]jinja.Value) (jinja.V
 	}
 	var out strings.Builder
 	for i, item := range items {
-		if attribute, ok := kwargs["attribute"]; ok {
+		if ofField {
 			item = field(item, m.printed(attribute))
 		}
 		text := m.printed(item)

@@ -54,27 +54,12 @@ func (v *view) ifSlowed() string {
 func (v *view) changedB() string {
 	var b, gain [2][]float64
 	for _, group := range v.groups() {
-		var at [2]curve
-		for _, p := range v.results.Plan.Points {
-			if !group.fits(&experiments.Row{Point: p}) {
-				continue
-			}
-			full, slow := p.Slowed()
-			if math.IsNaN(full) || math.IsNaN(slow) {
+		full, slow := v.slowedCurve(group)
+		for i, c := range []*curve{full, slow} {
+			if len(c.points) == 0 || math.IsNaN(c.points[len(c.points)-1].tokPerS) {
 				return ""
 			}
-			for _, set := range p.Swept {
-				if n, ok := number(set); ok && set.Path == v.x {
-					at[0].points = append(at[0].points, curvePoint{b: n, inForce: n, tokPerS: full})
-					at[1].points = append(at[1].points, curvePoint{b: n, inForce: n, tokPerS: slow})
-				}
-			}
-		}
-		for i := range at {
-			if len(at[i].points) == 0 {
-				return ""
-			}
-			b[i], gain[i] = append(b[i], at[i].best().b), append(gain[i], 100*at[i].gain())
+			b[i], gain[i] = append(b[i], c.best().b), append(gain[i], 100*c.gain())
 		}
 	}
 	text := fmt.Sprintf("best B would be %s instead of %s", several(b[1], "%.0f"), several(b[0], "%.0f"))
@@ -84,12 +69,45 @@ func (v *view) changedB() string {
 	return text
 }
 
+// slowedCurve is the chain's curve over B in force, as assumed and slowed down; it
+// ends at the first point that the chain does not know.
+func (v *view) slowedCurve(group combo) (full, slow *curve) {
+	full, slow = &curve{}, &curve{}
+	chain := v.curve(group, experiments.SystemTokenRouter, experiments.OnChain)
+	for _, p := range v.results.Plan.Points {
+		at := slices.IndexFunc(p.Swept, func(s experiments.Setting) bool { return s.Path == v.x })
+		if at < 0 || !group.fits(&experiments.Row{Point: p}) {
+			continue
+		}
+		b, _ := number(p.Swept[at])
+		before, known := curvePoint{}, false
+		if chain != nil {
+			before, known = chain.at(b)
+		}
+		if known { // what was cut is, as a rule, a point already
+			b = before.inForce
+		}
+		if _, again := full.at(b); again {
+			continue
+		}
+		if !known {
+			before.tokPerS = p.AsAssumed()
+		}
+		full.points = append(full.points, curvePoint{b: b, inForce: b, tokPerS: before.tokPerS})
+		slow.points = append(slow.points, curvePoint{b: b, inForce: b, tokPerS: p.Slowed()})
+		if math.IsNaN(before.tokPerS + p.Slowed()) {
+			break
+		}
+	}
+	return full, slow
+}
+
 // changedThroughput compares throughput, wherever the chain knows it.
 func (v *view) changedThroughput() string {
 	var losses []float64
 	for _, p := range v.results.Plan.Points {
-		if full, slow := p.Slowed(); !math.IsNaN(slow / full) {
-			losses = append(losses, max(0, 100*(1-slow/full)))
+		if loss := 100 * (1 - p.Slowed()/p.AsAssumed()); !math.IsNaN(loss) {
+			losses = append(losses, max(0, loss))
 		}
 	}
 	if len(losses) == 0 {
