@@ -151,7 +151,7 @@ func countedText(r *loadtest.Result) string {
 // rates is the line of figures that are no latencies.
 func (b *benchOutput) rates(row *benchRow) string {
 	r := row.result
-	text := fmt.Sprintf("throughput %s tok/s, %s requests/s, %s tok/s a user", figureText(r.ThroughputTokPerS), figureText(float64(r.Requests)/r.WindowS), figureText(r.PerUserTokPerS))
+	text := fmt.Sprintf("throughput %s token/s, %s requests/s, %s token/s a user", figureText(r.ThroughputTokPerS), figureText(float64(r.Requests)/r.WindowS), figureText(r.PerUserTokPerS))
 	if b.routed() {
 		text += fmt.Sprintf("; %s %% of tokens by the large model", figureText(100*r.TokenShare[len(r.TokenShare)-1]))
 	}

@@ -26,7 +26,7 @@ func showBench(out io.Writer, p *loadtest.Progress, cfg *loadtest.Config) (stop 
 	}
 	pool := mpb.New(mpb.WithOutput(out), mpb.WithWidth(40))
 	bar := pool.AddBar(max(total, 1), mpb.BarRemoveOnComplete(), mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
-		text := fmt.Sprintf(" %d of %d requests ended, %.0f tok/s", p.Ended.Load(), p.Sent.Load(), float64(p.Tokens.Load())/time.Since(start).Seconds())
+		text := fmt.Sprintf(" %d of %d requests ended, %.0f token/s", p.Ended.Load(), p.Sent.Load(), float64(p.Tokens.Load())/time.Since(start).Seconds())
 		if n := p.Failed.Load(); n > 0 {
 			text += fmt.Sprintf(", %d failed", n)
 		}

@@ -349,7 +349,7 @@ func (o *generateOptions) account(cmd *cobra.Command, p *pair, written []int, fi
 	for _, n := range written {
 		total += n
 	}
-	text := fmt.Sprintf("%d tokens in %.2f s, %.1f tok/s, the first after %.2f s", total, took.Seconds(),
+	text := fmt.Sprintf("%d tokens in %.2f s, %.1f token/s, the first after %.2f s", total, took.Seconds(),
 		float64(total)/math.Max(took.Seconds(), 1e-9), first.Seconds())
 	for i, n := range written {
 		text += fmt.Sprintf("; %s (%s) wrote %.0f %%", p.names[i], engines.ShortName(p.weights[i].Name), 100*float64(n)/math.Max(float64(total), 1))

@@ -111,7 +111,7 @@ func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if !o.json && !slices.ContainsFunc(results.Records, shows) {
+	if o.events == 0 && !o.json && !slices.ContainsFunc(results.Records, shows) {
 		return failures(results, o.out) // a table and a report of nothing would hide the reason
 	}
 	if _, err := output.Write(results, o.out, o.command(name)); err != nil {

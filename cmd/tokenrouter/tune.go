@@ -159,7 +159,7 @@ func pointTitle(p *experiments.Point) string {
 
 func (o *tuneOptions) print(out io.Writer, p *experiments.Point, t *dtmc.Tuning) error {
 	models := p.Spec.Models
-	fmt.Fprintf(out, "%sbest B: %s, %.1f tok/s\n", pointTitle(p), vector(models, t.Best.B), t.Best.ThroughputTokPerS)
+	fmt.Fprintf(out, "%sbest B: %s, %.1f token/s\n", pointTitle(p), vector(models, t.Best.B), t.Best.ThroughputTokPerS)
 	fmt.Fprintf(out, "%s\n", t.Verdict)
 	if len(t.Prediction.Added) > 0 {
 		fmt.Fprintf(out, "taken into account: %s\n", strings.Join(t.Prediction.Added, "; "))
@@ -177,16 +177,16 @@ func (o *tuneOptions) print(out io.Writer, p *experiments.Point, t *dtmc.Tuning)
 func (o *tuneOptions) fitting(models []experiments.Model, t *dtmc.Tuning) string {
 	limit := fmt.Sprintf("at most %g ms a token", o.tpotMs)
 	if o.tpotMs == 0 {
-		limit = fmt.Sprintf("at least %g tok/s a user", o.perUser)
+		limit = fmt.Sprintf("at least %g token/s a user", o.perUser)
 	} else if o.perUser > 0 {
-		limit += fmt.Sprintf(" and at least %g tok/s a user", o.perUser)
+		limit += fmt.Sprintf(" and at least %g token/s a user", o.perUser)
 	}
 	if t.MostUsers == 0 {
 		first := t.Table[0]
-		return fmt.Sprintf("%s: not even one user, who gets %.2f ms a token, %.2f tok/s", limit, first.MeanTPOTMs, first.PerUserTokPerS)
+		return fmt.Sprintf("%s: not even one user, who gets %.2f ms a token, %.2f token/s", limit, first.MeanTPOTMs, first.PerUserTokPerS)
 	}
 	x := t.Table[t.MostUsers-1]
-	text := fmt.Sprintf("%s: %d users fit, with B %s: %.2f ms a token, %.2f tok/s a user, %.1f tok/s in all",
+	text := fmt.Sprintf("%s: %d users fit, with B %s: %.2f ms a token, %.2f token/s a user, %.1f token/s in all",
 		limit, x.Users, vector(models, x.B), x.MeanTPOTMs, x.PerUserTokPerS, x.ThroughputTokPerS)
 	if t.MostUsers == len(t.Table) {
 		text += "; more were not tried: raise workload.concurrency"
@@ -201,8 +201,8 @@ func printOverLive(out io.Writer, models []experiments.Model, t *dtmc.Tuning) er
 	for m := range models {
 		table.Columns = append(table.Columns, report.Column{Name: "B " + models[m].Name, Number: true})
 	}
-	table.Columns = append(table.Columns, report.Column{Name: "Throughput", Unit: "tok/s", Number: true},
-		report.Column{Name: "Per user", Unit: "tok/s", Number: true}, report.Column{Name: "TPOT", Unit: "ms", Number: true})
+	table.Columns = append(table.Columns, report.Column{Name: "Throughput", Unit: "token/s", Number: true},
+		report.Column{Name: "Per user", Unit: "token/s", Number: true}, report.Column{Name: "TPOT", Unit: "ms", Number: true})
 	for _, x := range t.Table {
 		row := []string{fmt.Sprint(x.Users)}
 		for m := range models {
@@ -234,9 +234,9 @@ func printCurves(out io.Writer, p *experiments.Point, t *dtmc.Tuning) error {
 		}
 		curve := report.Table{Columns: []report.Column{
 			{Name: "B " + models[m].Name, Number: true, Key: true},
-			{Name: "Throughput", Unit: "tok/s", Number: true},
+			{Name: "Throughput", Unit: "token/s", Number: true},
 			{Name: "Of best", Unit: "%", Number: true},
-			{Name: "Per user", Unit: "tok/s", Number: true},
+			{Name: "Per user", Unit: "token/s", Number: true},
 		}}
 		for i, x := range around {
 			curve.Rows = append(curve.Rows, []string{

@@ -13,7 +13,7 @@ import (
 // Column is the head of one column.
 type Column struct {
 	Name string
-	Unit string // "tok/s"; empty for names and pure numbers
+	Unit string // "token/s"; empty for names and pure numbers
 	// Number sets the column flush right and sorts it by value.
 	Number bool
 	// Key columns say what a row is. Where a table is too wide for the terminal
