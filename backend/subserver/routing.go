@@ -41,8 +41,9 @@ func (c *Config) route(r *Routing) (algorithms.Algorithm, error) {
 	params := c.Params
 	params.Threshold = r.Threshold
 	a, err := algorithms.New(c.Algorithm.Name(), params)
-	if err != nil {
-		return nil, fmt.Errorf("changes the %w", err)
+	var field *algorithms.FieldError
+	if errors.As(err, &field) {
+		return nil, fmt.Errorf("%s %s", field.Field, field.Problem)
 	}
-	return a, nil
+	return a, err
 }
