@@ -2,7 +2,6 @@ package subserver
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 )
@@ -40,10 +39,5 @@ func (c *Config) route(r *Routing) (algorithms.Algorithm, error) {
 	}
 	params := c.Params
 	params.Threshold = r.Threshold
-	a, err := algorithms.New(c.Algorithm.Name(), params)
-	var field *algorithms.FieldError
-	if errors.As(err, &field) {
-		return nil, fmt.Errorf("%s %s", field.Field, field.Problem)
-	}
-	return a, err
+	return algorithms.New(c.Algorithm.Name(), params)
 }
