@@ -166,6 +166,7 @@ func TestRooflineErrors(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "tiny", "config.json"), tinyConfig)
 	writeFile(t, filepath.Join(dir, "wide.json"), strings.Replace(tinyConfig, "float16", "float32", 1))
+	writeFile(t, filepath.Join(dir, "junk.json"), "junk")
 	file := filepath.Join(dir, "x.toml")
 	for roofline, want := range map[string]string{
 		"gpu = 'h200'\nconfig = 'tiny/config.json'":               "",
@@ -173,6 +174,7 @@ func TestRooflineErrors(t *testing.T) {
 		"gpu = 'h200'":                                            ":7: models.large.roofline.config: is missing\n  fix: the name of a model",
 		"tp = 1":                                                  ":7: models.large.roofline.gpu: is missing\n  fix: one of a100-80gb",
 		"gpu = 'h200'\nconfig = 'qwen3-8'":                        ":9: models.large.roofline.config: is \"qwen3-8\": no model is known",
+		"gpu = 'h200'\nconfig = 'junk.json'":                      ":9: models.large.roofline.config: " + filepath.Join(dir, "junk.json") + ":1: not JSON",
 		"gpu = 'h200'\nconfig = 'none.json'":                      ":9: models.large.roofline.config: cannot open " + filepath.Join(dir, "none.json"),
 		"gpu = 'h200'\nconfig = 'wide.json'":                      ":9: models.large.roofline.config: is \"" + filepath.Join(dir, "wide.json") + "\", whose torch_dtype is float32",
 		"gpu = 'h200'\nconfig = 'qwen3-8b'\ntp = 5":               ":10: models.large.roofline.tp: is 5 and does not divide qwen3-8b",

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Names of the files in a run's folder.
@@ -254,6 +255,36 @@ func (l storeLine) record(figures int) Record {
 
 // ReplaceFile writes a file whole or not at all.
 func ReplaceFile(path string, text []byte) error {
+	if err := replaceFile(path, text); err != nil {
+		return notWritten(path, err)
+	}
+	return nil
+}
+
+// notWritten says which file could not be written, and what to do about a disk
+// that is full.
+func notWritten(path string, err error) error {
+	fix := ""
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		fix = "\n  fix: free some space, or name a folder on another disk"
+	}
+	return fmt.Errorf("write %s: %w%s", path, plainCause(err), fix)
+}
+
+// plainCause leaves out the temporary name that a failed call was given.
+func plainCause(err error) error {
+	var at *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &at):
+		return at.Err
+	case errors.As(err, &link):
+		return link.Err
+	}
+	return err
+}
+
+func replaceFile(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return err

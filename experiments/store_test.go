@@ -3,10 +3,12 @@ package experiments
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -109,6 +111,19 @@ func TestFolderOfOthers(t *testing.T) {
 				t.Errorf("beside %v: %v", names, err)
 			}
 		}
+	}
+}
+
+// What cannot be written is named as it would be called, and a full disk as what
+// to mend.
+func TestReplaceFileSaysWhatItCouldNotWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none", "results.csv")
+	if err := ReplaceFile(path, nil); !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), ".new-") || !strings.HasPrefix(err.Error(), "write "+path+": ") {
+		t.Errorf("no folder: %v", err)
+	}
+	full := &fs.PathError{Op: "write", Path: "/x/.new-1", Err: syscall.ENOSPC}
+	if err := notWritten(path, errors.Join(full, nil)); !errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), ".new-") || !strings.Contains(err.Error(), "fix: free some space") {
+		t.Errorf("a full disk: %v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -110,6 +111,9 @@ func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	if !o.json && !slices.ContainsFunc(results.Records, shows) {
+		return failures(results, o.out) // a table and a report of nothing would hide the reason
+	}
 	if _, err := output.Write(results, o.out, o.command(name)); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
@@ -128,6 +132,9 @@ func (o *runOptions) run(cmd *cobra.Command, name string) error {
 	cmd.PrintErrf("%d runs in %.1f s, %d taken over; wrote %s\n", results.Ran, time.Since(start).Seconds(), results.Reused, filepath.Join(o.out, output.ReportHTML))
 	return failures(results, o.out)
 }
+
+// shows reports whether a cell has figures.
+func shows(r experiments.Record) bool { return r.Status == experiments.StatusOK }
 
 // warnMeasuring says what a run in real time asks of people.
 func warnMeasuring(cmd *cobra.Command, measured int, s float64) {

@@ -61,6 +61,9 @@ func (r Roofline) Profile() (*Profile, error) {
 	}
 	e := &engines[at]
 	c, err := modelconfig.Find(r.Config)
+	if err != nil && strings.HasPrefix(err.Error(), r.Config) {
+		return wrong("config", err) // which names the file already
+	}
 	if err != nil {
 		return wrong("config", fmt.Errorf("is %q: %w", r.Config, err))
 	}
