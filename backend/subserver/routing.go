@@ -2,7 +2,6 @@ package subserver
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/tokenrouter/tokenrouter/algorithms"
 )
@@ -40,9 +39,5 @@ func (c *Config) route(r *Routing) (algorithms.Algorithm, error) {
 	}
 	params := c.Params
 	params.Threshold = r.Threshold
-	a, err := algorithms.New(c.Algorithm.Name(), params)
-	if err != nil {
-		return nil, fmt.Errorf("changes the %w", err)
-	}
-	return a, nil
+	return algorithms.New(c.Algorithm.Name(), params)
 }

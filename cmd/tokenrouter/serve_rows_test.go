@@ -56,10 +56,15 @@ func lostKV(t *testing.T, rule string) {
 	t.Helper()
 	want := undisturbed(t, 8, greedy)
 	s := serve(t, "--threshold", "0.2", "--kv-tokens", "320", "--chunk-tokens", "70", "--rule", rule)
-	s.atOnce(want, greedy)
-	if _, text := s.get("/metrics"); !regexp.MustCompile(`vllm:num_preemptions_total\{.*\} [1-9]`).MatchString(text) {
-		t.Error("nobody lost its KV: the test shows nothing")
+	preempted := regexp.MustCompile(`vllm:num_preemptions_total\{.*\} [1-9]`)
+	// On a busy machine they may come one after the other, and each has room.
+	for range 30 {
+		s.atOnce(want, greedy)
+		if _, text := s.get("/metrics"); preempted.MatchString(text) {
+			return
+		}
 	}
+	t.Error("nobody lost its KV: the test shows nothing")
 }
 
 // Steps of the two models take turns.
