@@ -39,13 +39,17 @@ func Source(name string) (file string, src []byte, err error) {
 	if isFile {
 		src, err := regular.ReadFile(name)
 		if err != nil {
-			return "", nil, fmt.Errorf("read the experiment: %w", err)
+			return "", nil, fmt.Errorf("read the experiment: %w\n  fix: %s", err, likelyExperiment(name))
 		}
 		return name, src, nil
 	}
-	hint := "give a file, or one of " + strings.Join(Names(), ", ")
-	if near := nearest.Names(name, Names()); len(near) > 0 {
-		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	return "", nil, fmt.Errorf("no experiment is named %q, and it is no .toml file\n  fix: %s", name, likelyExperiment(name))
+}
+
+// likelyExperiment says what to give instead of a name or a file that is none.
+func likelyExperiment(name string) string {
+	if near := nearest.Names(strings.TrimSuffix(filepath.Base(name), extension), Names()); len(near) > 0 {
+		return "did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return "", nil, fmt.Errorf("no experiment is named %q, and it is no .toml file\n  fix: %s", name, hint)
+	return "give a .toml file, or one of " + strings.Join(Names(), ", ")
 }
