@@ -186,10 +186,10 @@ func TestDispatcherRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		for want, spoil := range map[string]func(r *Request){
-			"Home is model 2": func(r *Request) { r.Home = 2 },
-			"Stop needs":      func(r *Request) { r.Stop = []string{"x"} },
-			"Routing changes": func(r *Request) { r.Routing.Threshold = half() },
-			"MaxTokens is 0":  func(r *Request) { r.MaxTokens = 0 },
+			"Home is model 2":   func(r *Request) { r.Home = 2 },
+			"Stop needs":        func(r *Request) { r.Stop = []string{"x"} },
+			"Routing threshold": func(r *Request) { r.Routing.Threshold = half() },
+			"MaxTokens is 0":    func(r *Request) { r.MaxTokens = 0 },
 		} {
 			r := long(1, 3)
 			spoil(r)
