@@ -75,11 +75,15 @@ func placeName(on string) string {
 	return "measured on " + on
 }
 
+// rowsOf lists what a system showed at one place in a group.
+func (v *view) rowsOf(group combo, system, on string) []*experiments.Row {
+	return v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && group.fits(r) })
+}
+
 // line collects the points of one series.
 func (v *view) line(group combo, system, on string) figure.Series {
 	var s figure.Series
-	rows := v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && group.fits(r) })
-	for _, r := range rows {
+	for _, r := range v.rowsOf(group, system, on) {
 		for _, set := range r.Point.Swept {
 			if set.Path == v.x {
 				s.X = append(s.X, v.position(set))
@@ -114,7 +118,7 @@ func (v *view) markBest(facet *figure.Facet, panel combo, system string) {
 		return
 	}
 	c := v.curve(panel, system, v.bestPlace())
-	if c == nil || !c.matters() {
+	if c == nil || c.verdict() != matters {
 		return
 	}
 	facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtPoint, X: c.best().b, Value: c.best().tokPerS, Label: "best B = " + c.best().name()})
@@ -139,8 +143,9 @@ func (v *view) bestPlace() string {
 type curve struct{ points []curvePoint }
 
 type curvePoint struct {
-	b, inForce  float64 // as asked for, and on average
-	tokPerS, ci float64
+	b, inForce float64 // as asked for, and on average
+	tokPerS    float64
+	half       float64 // see view.half
 }
 
 // name writes the point's B.
@@ -153,7 +158,7 @@ func (v *view) curve(group combo, system, on string) *curve {
 	for _, r := range v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && group.fits(r) }) {
 		for _, set := range r.Point.Swept {
 			if b, ok := number(set); ok && set.Path == v.x && !math.IsNaN(r.Mean[y]) {
-				p := curvePoint{b, b, r.Mean[y], r.CI95[y]}
+				p := curvePoint{b, b, r.Mean[y], v.half(r, y)}
 				if force, isCut := v.inForce(r, set); isCut {
 					p.inForce = force
 				}
@@ -197,18 +202,3 @@ func (c *curve) at(b float64) (curvePoint, bool) {
 	}
 	return curvePoint{}, false
 }
-
-// mattersGain is the gain over B = 1 from which on B is said to matter: below
-// it the choice disappears in the noise of a real system.
-const mattersGain = 0.02
-
-// gain is what the best B brings over B = 1.
-func (c *curve) gain() float64 {
-	one, ok := c.at(1)
-	if !ok {
-		return math.NaN()
-	}
-	return c.best().tokPerS/one.tokPerS - 1
-}
-
-func (c *curve) matters() bool { return c.gain() > mattersGain }
