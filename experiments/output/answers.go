@@ -130,6 +130,7 @@ func (v *view) answerB(group combo) string {
 				v.axisName(v.x), p.name(), short(p.tokPerS), 100*kept.tokPerS/best.tokPerS)
 		}
 	}
+	b.WriteString(v.faster(group, best))
 	return b.String()
 }
 
@@ -302,8 +303,8 @@ func (v *view) summary() *report.Table {
 }
 
 func (v *view) summaryB() *report.Table {
-	levels := v.levelSystems()
-	t := &report.Table{Title: "Throughput by threshold, token/s", Columns: []report.Column{
+	levels, whose := v.levelSystems(), strings.TrimPrefix(v.axisName(v.x), "B")
+	t := &report.Table{Title: "Throughput by threshold" + whose + ", token/s", Columns: []report.Column{
 		{Name: v.facetName(), Key: true},
 		{Name: "best B, chain", Number: true}, {Name: "best B, sim", Number: true},
 	}}
@@ -346,6 +347,9 @@ func (v *view) summaryB() *report.Table {
 		t.Rows = append(t.Rows, row)
 	}
 	t.Note = fmt.Sprintf("B matters: the best B gains more than %.0f %% over B = 1, and more than its 95 %% interval. Figures are %s.", 100*mattersGain, placeName(v.bestPlace()))
+	if whose != "" {
+		t.Note = "B is that" + whose + ". " + t.Note
+	}
 	return t
 }
 

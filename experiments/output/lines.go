@@ -121,7 +121,7 @@ func (v *view) markBest(facet *figure.Facet, panel combo, system string) {
 	if c == nil || c.verdict() != matters {
 		return
 	}
-	facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtPoint, X: c.best().b, Value: c.best().tokPerS, Label: "best B = " + c.best().name()})
+	facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtPoint, X: c.best().b, Value: c.best().tokPerS, Label: "best " + v.axisName(v.x) + " = " + c.best().name()})
 }
 
 // placesByTrust lists where figures are read off first: the simulator, which

@@ -3,6 +3,7 @@ package output
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/tokenrouter/tokenrouter/experiments"
 )
@@ -104,4 +105,27 @@ func (c *curve) loses() (loss float64, sure bool) {
 	best, worst := c.best(), c.worst()
 	loss = 1 - worst.tokPerS/best.tokPerS
 	return loss, loss > mattersGain && !(best.tokPerS-worst.tokPerS <= best.noiseAgainst(worst))
+}
+
+// faster names the systems of the experiment that are faster than the best B, by
+// more than chance: those that write the same text with the same models.
+func (v *view) faster(group combo, best curvePoint) string {
+	var parts []string
+	y := v.figure(throughput)
+	for _, system := range v.results.Plan.Systems {
+		r := v.bestRow(group, system, v.bestPlace())
+		if r == nil || experiments.UsesB(system) || system == experiments.SystemQueryLevel || (experiments.Cell{Point: r.Point, System: system}).Single() >= 0 {
+			continue
+		}
+		if noise := math.Hypot(v.half(r, y), best.half); r.Mean[y] > best.tokPerS && !(r.Mean[y]-best.tokPerS <= noise) {
+			parts = append(parts, fmt.Sprintf("%s (%s token/s)", system, short(r.Mean[y])))
+		}
+	}
+	switch len(parts) {
+	case 0:
+		return ""
+	case 1:
+		return "; but " + parts[0] + " is faster"
+	}
+	return "; but " + strings.Join(parts, ", ") + " are faster"
 }
