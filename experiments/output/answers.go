@@ -47,7 +47,11 @@ func (v *view) answers() []string {
 // footnotes are the sentences after the answers: what they rest on, what others
 // published, and what could not be shown.
 func (v *view) footnotes() []string {
-	return slices.Concat(v.cutText(), v.noInterval(), v.fullSpeed(), v.publishedText(), v.unfinished(), v.notApplicable())
+	var undrawn []string
+	if text := v.undrawnText(); text != "" {
+		undrawn = []string{text}
+	}
+	return slices.Concat(v.cutText(), v.noInterval(), v.fullSpeed(), v.publishedText(), v.unfinished(), v.notApplicable(), undrawn)
 }
 
 // unfinished warns of systems that refused or dropped requests: their latencies
@@ -145,9 +149,9 @@ func (v *view) verdictText(main *curve) string {
 	case main.verdict() == matters:
 		return axis + " matters: " + best + over
 	case main.verdict() == unproven:
-		return fmt.Sprintf("whether %s matters is within noise: %s%s (95 %%: ± %.1f; longer runs or more seeds tell)", axis, best, over, 100*noise)
+		return fmt.Sprintf("whether %s matters is within noise: %s%s (± %.1f %%; longer runs or more seeds tell)", axis, best, over, 100*noise)
 	case gain > 0 && gain <= noise:
-		return fmt.Sprintf("%s hardly matters: %s%s (within noise, 95 %%: ± %.1f)", axis, best, over, 100*noise)
+		return fmt.Sprintf("%s hardly matters: %s%s (within noise, ± %.1f %%)", axis, best, over, 100*noise)
 	}
 	return axis + " hardly matters: " + best + over
 }

@@ -54,3 +54,38 @@ func TestFasterSystemIsNamed(t *testing.T) {
 		t.Errorf("%q", answers[0])
 	}
 }
+
+// A figure shows each system that was asked for, or the report and the answers
+// say which it leaves out.
+func TestFigureShowsAllSystemsOrSaysWhich(t *testing.T) {
+	quick := []string{"seeds=[1]", "workload.duration_s=40", "sweep.models.large.B=[1, 2, 4]", "plot.x=models.large.B"}
+	for _, test := range []struct {
+		name, figure string
+		set          []string
+		drawn, left  []string
+	}{
+		{"few", "small", []string{"sweep.workload.concurrency=[2, 4]"},
+			[]string{"async, users = 2", "async, users = 4", "alternate, users = 2", "alternate, users = 4"}, nil},
+		{"many", "small", []string{"sweep.workload.concurrency=[2, 3, 4]"}, nil, []string{"async", "alternate"}},
+		{"heat", "small-sim", []string{"sweep.workload.concurrency=[2, 3]", "plot.kind=heat"}, nil, []string{"async", "alternate"}},
+		{"one by one", "small", nil, []string{"async", "alternate"}, nil},
+	} {
+		r := results(t, small, append(test.set, quick...)...)
+		files := write(t, r)
+		for _, name := range test.drawn {
+			if !strings.Contains(string(files[test.figure+".svg"]), ">"+name+"<") {
+				t.Errorf("%s: the figure lacks %s", test.name, name)
+			}
+		}
+		says := "Not in the figure: " + strings.Join(test.left, ", ") + "; see the tables."
+		_, caption, _ := strings.Cut(string(files[ReportHTML]), "<figcaption>")
+		caption, _, _ = strings.Cut(caption, "</figcaption>")
+		answers, _ := Summary(r)
+		if want := test.left != nil; strings.Contains(caption, says) != want || strings.HasSuffix(answers[len(answers)-1], says) != want {
+			t.Errorf("%s: caption %q, answers %q", test.name, caption, answers)
+		}
+		if test.left == nil && strings.Contains(caption, "Not in the figure") {
+			t.Errorf("%s: caption %q", test.name, caption)
+		}
+	}
+}

@@ -101,15 +101,67 @@ func (v *view) line(group combo, system, on string) figure.Series {
 	return s
 }
 
-// addLevel draws a system whose figure does not depend on X.
+// addLevel draws a system whose figure does not depend on X, once for each
+// combination of the series, unless those are too many.
 func (v *view) addLevel(facet *figure.Facet, panel combo, system string) {
-	for _, on := range placesByTrust {
-		rows := v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && panel.fits(r) })
-		if len(rows) > 0 && len(v.series) == 0 {
-			facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtY, Value: rows[0].Mean[v.y], Label: system, Hue: system})
-			return
+	if !v.levelsFit() {
+		return
+	}
+	for _, kind := range v.combos(v.series...) {
+		for _, on := range placesByTrust {
+			rows := v.rowsOf(panel.with(kind), system, on)
+			if len(rows) == 0 {
+				continue
+			}
+			name := system
+			if len(kind) > 0 {
+				name += ", " + v.label(kind)
+			}
+			facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtY, Value: rows[0].Mean[v.y], Label: name, Hue: name})
+			break
 		}
 	}
+}
+
+// mostHues is how many colours a figure has.
+const mostHues = 7
+
+// levelsFit reports whether each system has a colour for each combination of the
+// series, those that read no threshold beside those that do.
+func (v *view) levelsFit() bool {
+	return len(v.combos(v.series...))*len(v.results.Plan.Systems) <= mostHues
+}
+
+// undrawn lists the systems that the main figure leaves out, though they were
+// asked for and showed something.
+func (v *view) undrawn() []string {
+	left := func(string) bool { return false }
+	switch {
+	case v.results.Plan.Points[0].Spec.Workload.Kind == experiments.KindScript || v.x == bySystem:
+	case v.isHeat():
+		left = func(system string) bool { return system != experiments.SystemTokenRouter }
+	case experiments.IsThreshold(v.x) && !v.levelsFit():
+		left = func(system string) bool { return !experiments.UsesB(system) }
+	}
+	return slices.DeleteFunc(slices.Clone(v.results.Plan.Systems), func(system string) bool {
+		return !left(system) || len(v.pick(func(r *experiments.Row) bool { return r.System == system })) == 0
+	})
+}
+
+// isHeat reports whether the main figure is a map of colours.
+func (v *view) isHeat() bool {
+	kind := v.results.Plan.Plot.Kind
+	return (kind == "heat" || kind == "loss") && len(v.groups()) > 1 && v.xNames() == nil
+}
+
+// undrawnText says which systems the figure leaves out, and where they are; "" if
+// it shows all.
+func (v *view) undrawnText() string {
+	names := v.undrawn()
+	if len(names) == 0 {
+		return ""
+	}
+	return "Not in the figure: " + strings.Join(names, ", ") + "; see the tables."
 }
 
 // markBest rings the best B where B matters.

@@ -36,11 +36,11 @@ func TestVerdictsKnowTheirNoise(t *testing.T) {
 	}{
 		{"sure", [][]float64{{100, 100.1}, {110, 110.1}, {105, 105.1}}, 0.001, "yes", []string{"B matters: of those tried B = 2 is best"}},
 		{"seeds apart", [][]float64{{98, 102}, {102, 106}, {101, 102}}, 0.001, "within noise",
-			[]string{"whether B matters is within noise: of those tried B = 2 is best", "+4.0 % over B = 1 (95 %: ± 35.9"}},
+			[]string{"whether B matters is within noise: of those tried B = 2 is best", "+4.0 % over B = 1 (± 35.9"}},
 		{"small and known to be", [][]float64{{100, 100}, {101, 101}, {90, 90}}, 0.1, "hardly", []string{"B hardly matters", "the worst, B = 3, loses 11 %"}},
 		{"small, and chance may hide more", [][]float64{{99, 101}, {99.5, 101.5}, {99, 100}}, 0.001, "within noise", []string{"within noise"}},
-		{"small, and chance hides little", [][]float64{{99.99, 100.01}, {100.1, 100.1}, {99, 99}}, 0.001, "hardly", []string{"+0.1 % over B = 1 (within noise, 95 %: ± 0.1)"}},
-		{"blocks of one seed", [][]float64{{100}, {103.7}, {101}}, 0.03, "within noise", []string{"+3.7 % over B = 1 (95 %: ± 8.6"}},
+		{"small, and chance hides little", [][]float64{{99.99, 100.01}, {100.1, 100.1}, {99, 99}}, 0.001, "hardly", []string{"+0.1 % over B = 1 (within noise, ± 0.1 %)"}},
+		{"blocks of one seed", [][]float64{{100}, {103.7}, {101}}, 0.03, "within noise", []string{"+3.7 % over B = 1 (± 8.6"}},
 		{"fine blocks of one seed", [][]float64{{100}, {103.7}, {101}}, 0.003, "yes", []string{"B matters"}},
 		{"one short run", [][]float64{{100}, {103.7}, {101}}, nan, "yes", []string{"B matters", "One seed gives no interval of throughput"}},
 	} {
