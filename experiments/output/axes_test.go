@@ -66,6 +66,7 @@ func TestFigureShowsAllSystemsOrSaysWhich(t *testing.T) {
 	}{
 		{"few", "small", []string{"sweep.workload.concurrency=[2, 4]"},
 			[]string{"async, users = 2", "async, users = 4", "alternate, users = 2", "alternate, users = 4"}, nil},
+		{"of another B", "small", []string{"sweep.models.small.B=[1, 2, 3]"}, []string{"async", "alternate"}, nil},
 		{"many", "small", []string{"sweep.workload.concurrency=[2, 3, 4]"}, nil, []string{"async", "alternate"}},
 		{"heat", "small-sim", []string{"sweep.workload.concurrency=[2, 3]", "plot.kind=heat"}, nil, []string{"async", "alternate"}},
 		{"one by one", "small", nil, []string{"async", "alternate"}, nil},

@@ -101,13 +101,13 @@ func (v *view) line(group combo, system, on string) figure.Series {
 	return s
 }
 
-// addLevel draws a system whose figure does not depend on X, once for each
-// combination of the series, unless those are too many.
+// addLevel draws a system that reads no threshold, once for each combination of
+// the other series, unless those are too many.
 func (v *view) addLevel(facet *figure.Facet, panel combo, system string) {
 	if !v.levelsFit() {
 		return
 	}
-	for _, kind := range v.combos(v.series...) {
+	for _, kind := range v.combos(v.levelSeries()...) {
 		for _, on := range placesByTrust {
 			rows := v.rowsOf(panel.with(kind), system, on)
 			if len(rows) == 0 {
@@ -126,10 +126,16 @@ func (v *view) addLevel(facet *figure.Facet, panel combo, system string) {
 // mostHues is how many colours a figure has.
 const mostHues = 7
 
-// levelsFit reports whether each system has a colour for each combination of the
-// series, those that read no threshold beside those that do.
+// levelSeries are the series of systems that read no threshold.
+func (v *view) levelSeries() []string {
+	return slices.DeleteFunc(slices.Clone(v.series), experiments.IsThreshold)
+}
+
+// levelsFit reports whether each combination of a system and of its series has a
+// colour.
 func (v *view) levelsFit() bool {
-	return len(v.combos(v.series...))*len(v.results.Plan.Systems) <= mostHues
+	levels := len(v.levelSystems())
+	return len(v.combos(v.series...))*(len(v.results.Plan.Systems)-levels)+len(v.combos(v.levelSeries()...))*levels <= mostHues
 }
 
 // undrawn lists the systems that the main figure leaves out, though they were
