@@ -90,7 +90,12 @@ func TestAStartTellsWhyItWaits(t *testing.T) {
 		o.Wait = 3 * time.Second
 		o.Dial = func(context.Context, string) (net.Conn, error) { return nil, errors.New("no such host") }
 		var said []string
-		o.Missing = func(who string) { said = append(said, who) }
+		var mu sync.Mutex
+		o.Missing = func(who string) {
+			mu.Lock()
+			defer mu.Unlock()
+			said = append(said, who)
+		}
 		tcp, err := NewTCP(o)
 		if err != nil {
 			t.Fatal(err)
