@@ -47,7 +47,11 @@ func (v *view) answers() []string {
 // footnotes are the sentences after the answers: what they rest on, what others
 // published, and what could not be shown.
 func (v *view) footnotes() []string {
-	return slices.Concat(v.cutText(), v.fullSpeed(), v.publishedText(), v.unfinished(), v.notApplicable())
+	var undrawn []string
+	if text := v.undrawnText(); text != "" {
+		undrawn = []string{text}
+	}
+	return slices.Concat(v.cutText(), v.noInterval(), v.fullSpeed(), v.publishedText(), v.unfinished(), v.notApplicable(), undrawn)
 }
 
 // unfinished warns of systems that refused or dropped requests: their latencies
@@ -119,26 +123,37 @@ func (v *view) answerB(group combo) string {
 	}
 	best := main.best()
 	var b strings.Builder
-	loss := 1 - main.worst().tokPerS/best.tokPerS
-	switch gain := main.gain(); {
-	case math.IsNaN(gain):
-		fmt.Fprintf(&b, "best of the B tried is %s, %s token/s", best.name(), short(best.tokPerS))
-	case main.matters():
-		fmt.Fprintf(&b, "B matters: of those tried B = %s is best with %s token/s, %s over B = 1", best.name(), short(best.tokPerS), percent(gain))
-	default:
-		fmt.Fprintf(&b, "B hardly matters: of those tried B = %s is best with %s token/s, %s over B = 1", best.name(), short(best.tokPerS), percent(gain))
-	}
-	if loss > mattersGain {
-		fmt.Fprintf(&b, "; the worst, B = %s, loses %.0f %%", main.worst().name(), 100*loss)
+	b.WriteString(v.verdictText(main))
+	if loss, sure := main.loses(); sure {
+		fmt.Fprintf(&b, "; the worst, %s = %s, loses %.0f %%", v.axisName(v.x), main.worst().name(), 100*loss)
 	}
 	if chain := v.curve(group, system, experiments.OnChain); chain != nil && v.bestPlace() != experiments.OnChain {
 		p := chain.best()
 		if kept, ok := main.at(p.b); ok {
-			fmt.Fprintf(&b, "; the chain predicts B = %s (%s token/s), which the simulator puts at %.1f %% of its best",
-				p.name(), short(p.tokPerS), 100*kept.tokPerS/best.tokPerS)
+			fmt.Fprintf(&b, "; the chain predicts %s = %s (%s token/s), which the simulator puts at %.1f %% of its best",
+				v.axisName(v.x), p.name(), short(p.tokPerS), 100*kept.tokPerS/best.tokPerS)
 		}
 	}
+	b.WriteString(v.faster(group, best))
 	return b.String()
+}
+
+// verdictText says whether B matters, and how much.
+func (v *view) verdictText(main *curve) string {
+	axis, gain, noise := v.axisName(v.x), main.gain(), main.noise()
+	best := fmt.Sprintf("of those tried %s = %s is best with %s token/s", axis, main.best().name(), short(main.best().tokPerS))
+	over := fmt.Sprintf(", %s over %s = 1", percent(gain), axis)
+	switch {
+	case math.IsNaN(gain):
+		return best
+	case main.verdict() == matters:
+		return axis + " matters: " + best + over
+	case main.verdict() == unproven:
+		return fmt.Sprintf("whether %s matters is within noise: %s%s (± %.1f %%; longer runs or more seeds tell)", axis, best, over, 100*noise)
+	case gain > 0 && gain <= noise:
+		return fmt.Sprintf("%s hardly matters: %s%s (within noise, ± %.1f %%)", axis, best, over, 100*noise)
+	}
+	return axis + " hardly matters: " + best + over
 }
 
 // firstX is the first value of X, false if X is not swept.
@@ -155,6 +170,7 @@ func (v *view) firstX() (experiments.Setting, bool) {
 func (v *view) answerCourse(group combo) string {
 	var parts []string
 	for _, system := range v.results.Plan.Systems {
+		rows := v.rowsOf(group, system, v.bestPlace()) // a point each
 		s := v.line(group, system, v.bestPlace())
 		if len(s.Y) < 2 {
 			continue
@@ -167,6 +183,9 @@ func (v *view) answerCourse(group combo) string {
 		change := percent(last/first - 1)
 		if last >= 3*first {
 			change = fmt.Sprintf("× %.1f", last/first)
+		}
+		if first != last && v.alike(rows[0], rows[len(rows)-1], v.y) {
+			change += ", within noise"
 		}
 		parts = append(parts, fmt.Sprintf("%s %s → %s (%s)", system, short(first), short(last), change))
 	}
@@ -200,35 +219,43 @@ func keepsUpTo(s *figure.Series) string {
 // sameFigure is how close two systems' figures are called equal.
 const sameFigure = 5e-4
 
-// answerBest names the systems with the best plotted figure in a group.
+// answerBest names the systems with the best plotted figure in a group, and those
+// that only chance may tell from it.
 func (v *view) answerBest(group combo) string {
 	low := lowIsGood(v.results.Figures[v.y].Name)
-	var parts, best []string
-	bestY := math.NaN()
+	var parts, best, near []string
+	var rows []*experiments.Row
+	var top *experiments.Row
 	for _, system := range v.results.Plan.Systems {
 		r := v.bestRow(group, system, v.bestPlace())
 		if r == nil || math.IsNaN(r.Mean[v.y]) {
 			continue
 		}
-		y := r.Mean[v.y]
-		parts = append(parts, fmt.Sprintf("%s %s", system, short(y)))
-		switch {
-		case len(best) == 0:
-			best, bestY = []string{system}, y
-		case math.Abs(y/bestY-1) < sameFigure:
-			best = append(best, system)
-		case low == (y < bestY):
-			best, bestY = []string{system}, y
+		rows = append(rows, r)
+		parts = append(parts, fmt.Sprintf("%s %s", system, short(r.Mean[v.y])))
+		if top == nil || low == (r.Mean[v.y] < top.Mean[v.y]) {
+			top = r
 		}
 	}
 	if len(parts) < 2 {
 		return ""
 	}
-	verb := "is"
+	for _, r := range rows {
+		switch {
+		case r == top || math.Abs(r.Mean[v.y]/top.Mean[v.y]-1) < sameFigure:
+			best = append(best, r.System)
+		case v.alike(r, top, v.y):
+			near = append(near, r.System)
+		}
+	}
+	verb, noise := "is", ""
 	if len(best) > 1 {
 		verb = "are"
 	}
-	return fmt.Sprintf("%s %s best in %s: %s", strings.Join(best, " and "), verb, figureLabel(v.results.Figures[v.y].Name), strings.Join(parts, ", "))
+	if near != nil {
+		noise = " (" + strings.Join(near, " and ") + " within noise of it)"
+	}
+	return fmt.Sprintf("%s %s best in %s%s: %s", strings.Join(best, " and "), verb, figureLabel(v.results.Figures[v.y].Name), noise, strings.Join(parts, ", "))
 }
 
 // answerCombination names the combination with the best plotted figure, and
@@ -245,8 +272,18 @@ func (v *view) answerCombination() []string {
 				best = r
 			}
 		}
-		return unbroken(fmt.Sprintf("Best %s: %s with %s (%s).", figureLabel(v.results.Figures[y].Name),
-			short(best.Mean[y]), v.label(best.Point.Swept), best.System))
+		near := 0 // the others that only chance may tell from it
+		for _, r := range rows {
+			if r != best && !v.repeats(r) && r.Mean[y] != best.Mean[y] && v.alike(r, best, y) {
+				near++
+			}
+		}
+		noise := ""
+		if near > 0 {
+			noise = fmt.Sprintf("; of the others %d within noise of it", near)
+		}
+		return unbroken(fmt.Sprintf("Best %s: %s with %s (%s)%s.", figureLabel(v.results.Figures[y].Name),
+			short(best.Mean[y]), v.label(best.Point.Swept), best.System, noise))
 	}
 	out := []string{at(v.y)}
 	if v.results.Figures[v.y].Name == costFigure { // the cheapest are seldom the fastest
@@ -270,8 +307,8 @@ func (v *view) summary() *report.Table {
 }
 
 func (v *view) summaryB() *report.Table {
-	levels := v.levelSystems()
-	t := &report.Table{Title: "Throughput by threshold, token/s", Columns: []report.Column{
+	levels, whose := v.levelSystems(), strings.TrimPrefix(v.axisName(v.x), "B")
+	t := &report.Table{Title: "Throughput by threshold" + whose + ", token/s", Columns: []report.Column{
 		{Name: v.facetName(), Key: true},
 		{Name: "best B, chain", Number: true}, {Name: "best B, sim", Number: true},
 	}}
@@ -299,9 +336,8 @@ func (v *view) summaryB() *report.Table {
 		row = append(row, "–", short(main.best().tokPerS), "–",
 			fmt.Sprintf("%.0f %%", 100*(1-main.worst().tokPerS/main.best().tokPerS)), "–")
 		if one, ok := main.at(1); ok {
-			row[first], row[first+2], row[first+4] = short(one.tokPerS), percent(main.gain()), "hardly"
-			if main.matters() {
-				row[first+4] = "yes"
+			row[first], row[first+2], row[first+4] = short(one.tokPerS), percent(main.gain()), string(main.verdict())
+			if main.verdict() == matters {
 				t.Emphasis = append(t.Emphasis, len(t.Rows))
 			}
 		}
@@ -314,7 +350,10 @@ func (v *view) summaryB() *report.Table {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	t.Note = fmt.Sprintf("B matters: the best B gains more than %.0f %% over B = 1. Figures are %s.", 100*mattersGain, placeName(v.bestPlace()))
+	t.Note = fmt.Sprintf("B matters: the best B gains more than %.0f %% over B = 1, and more than its 95 %% interval. Figures are %s.", 100*mattersGain, placeName(v.bestPlace()))
+	if whose != "" {
+		t.Note = "B is that" + whose + ". " + t.Note
+	}
 	return t
 }
 

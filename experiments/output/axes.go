@@ -19,6 +19,7 @@ type view struct {
 	facet   string   // a swept path, or "" for one panel
 	series  []string // the other swept paths: a series each combination
 	y       int      // index of the figure that is plotted
+	onlyB   string   // the model whose threshold is called plainly B, if there is one
 }
 
 const (
@@ -29,6 +30,7 @@ const (
 
 func newView(r *experiments.Results) *view {
 	v := &view{results: r, rows: r.Rows(), models: r.Plan.ModelNames(), y: -1}
+	v.onlyB = onlyB(r.Plan)
 	p := &r.Plan.Plot
 	name := p.Y
 	if name == "" {
@@ -70,6 +72,17 @@ func newView(r *experiments.Results) *view {
 		v.x = bySystem
 	}
 	return v
+}
+
+// onlyB is the second of two models, if the threshold of the first is 1
+// throughout; "" if a B without a name could be that of several.
+func onlyB(p *experiments.Plan) string {
+	for _, point := range p.Points {
+		if models := point.Spec.Models; len(models) != 2 || !slices.Equal(models[0].B, experiments.Threshold{1}) {
+			return ""
+		}
+	}
+	return p.Points[0].Spec.Models[1].Name
 }
 
 // freeAxes lists the swept paths that take more than one value and that no
@@ -206,7 +219,7 @@ func (v *view) axisName(path string) string {
 		switch {
 		case key == "profile":
 			return model
-		case key == "B" && len(v.models) == 2 && model == v.models[1]:
+		case key == "B" && model == v.onlyB:
 			return "B"
 		}
 		return strings.NewReplacer("_", " ", ".", " ").Replace(key) + " of " + model

@@ -13,13 +13,13 @@ import (
 func (v *view) heat(system, on string) *figure.Heatmap {
 	xs, ys := v.values(v.x), v.groups()
 	h := &figure.Heatmap{
-		Title: "Throughput over B = 1, " + placeName(on), XLabel: v.xLabel(), YLabel: v.facetName(),
+		Title: "Throughput over " + v.axisName(v.x) + " = 1, " + placeName(on), XLabel: v.xLabel(), YLabel: v.facetName(),
 		ValueLabel: "gain (%)", Decimals: 1, Sign: true, Best: true, Limit: 25, About: v.results.Plan.Question,
 	}
 	loss := v.results.Plan.Plot.Kind == "loss"
 	switch {
 	case loss:
-		h.Title, h.ValueLabel = "Throughput against the best B, "+placeName(on), "loss (%)"
+		h.Title, h.ValueLabel = "Throughput against the best "+v.axisName(v.x)+", "+placeName(on), "loss (%)"
 	case !experiments.IsThreshold(v.x):
 		h.Title = "Throughput over the first column, " + placeName(on)
 	}

@@ -110,9 +110,9 @@ func (v *view) markCut(facet *figure.Facet, panel combo) {
 	if !found {
 		return
 	}
-	label := "B cut from here on"
+	label := v.axisName(v.x) + " cut from here on"
 	if len(forces) == 1 {
-		label = "B = " + forces[0] + " in force"
+		label = v.axisName(v.x) + " = " + forces[0] + " in force"
 	}
 	facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtX, Value: first, Label: label})
 }

@@ -75,11 +75,15 @@ func placeName(on string) string {
 	return "measured on " + on
 }
 
+// rowsOf lists what a system showed at one place in a group.
+func (v *view) rowsOf(group combo, system, on string) []*experiments.Row {
+	return v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && group.fits(r) })
+}
+
 // line collects the points of one series.
 func (v *view) line(group combo, system, on string) figure.Series {
 	var s figure.Series
-	rows := v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && group.fits(r) })
-	for _, r := range rows {
+	for _, r := range v.rowsOf(group, system, on) {
 		for _, set := range r.Point.Swept {
 			if set.Path == v.x {
 				s.X = append(s.X, v.position(set))
@@ -97,15 +101,67 @@ func (v *view) line(group combo, system, on string) figure.Series {
 	return s
 }
 
-// addLevel draws a system whose figure does not depend on X.
+// addLevel draws a system whose figure does not depend on X, once for each
+// combination of the series, unless those are too many.
 func (v *view) addLevel(facet *figure.Facet, panel combo, system string) {
-	for _, on := range placesByTrust {
-		rows := v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && panel.fits(r) })
-		if len(rows) > 0 && len(v.series) == 0 {
-			facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtY, Value: rows[0].Mean[v.y], Label: system, Hue: system})
-			return
+	if !v.levelsFit() {
+		return
+	}
+	for _, kind := range v.combos(v.series...) {
+		for _, on := range placesByTrust {
+			rows := v.rowsOf(panel.with(kind), system, on)
+			if len(rows) == 0 {
+				continue
+			}
+			name := system
+			if len(kind) > 0 {
+				name += ", " + v.label(kind)
+			}
+			facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtY, Value: rows[0].Mean[v.y], Label: name, Hue: name})
+			break
 		}
 	}
+}
+
+// mostHues is how many colours a figure has.
+const mostHues = 7
+
+// levelsFit reports whether each system has a colour for each combination of the
+// series, those that read no threshold beside those that do.
+func (v *view) levelsFit() bool {
+	return len(v.combos(v.series...))*len(v.results.Plan.Systems) <= mostHues
+}
+
+// undrawn lists the systems that the main figure leaves out, though they were
+// asked for and showed something.
+func (v *view) undrawn() []string {
+	left := func(string) bool { return false }
+	switch {
+	case v.results.Plan.Points[0].Spec.Workload.Kind == experiments.KindScript || v.x == bySystem:
+	case v.isHeat():
+		left = func(system string) bool { return system != experiments.SystemTokenRouter }
+	case experiments.IsThreshold(v.x) && !v.levelsFit():
+		left = func(system string) bool { return !experiments.UsesB(system) }
+	}
+	return slices.DeleteFunc(slices.Clone(v.results.Plan.Systems), func(system string) bool {
+		return !left(system) || len(v.pick(func(r *experiments.Row) bool { return r.System == system })) == 0
+	})
+}
+
+// isHeat reports whether the main figure is a map of colours.
+func (v *view) isHeat() bool {
+	kind := v.results.Plan.Plot.Kind
+	return (kind == "heat" || kind == "loss") && len(v.groups()) > 1 && v.xNames() == nil
+}
+
+// undrawnText says which systems the figure leaves out, and where they are; "" if
+// it shows all.
+func (v *view) undrawnText() string {
+	names := v.undrawn()
+	if len(names) == 0 {
+		return ""
+	}
+	return "Not in the figure: " + strings.Join(names, ", ") + "; see the tables."
 }
 
 // markBest rings the best B where B matters.
@@ -114,10 +170,10 @@ func (v *view) markBest(facet *figure.Facet, panel combo, system string) {
 		return
 	}
 	c := v.curve(panel, system, v.bestPlace())
-	if c == nil || !c.matters() {
+	if c == nil || c.verdict() != matters {
 		return
 	}
-	facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtPoint, X: c.best().b, Value: c.best().tokPerS, Label: "best B = " + c.best().name()})
+	facet.Marks = append(facet.Marks, figure.Mark{Axis: figure.AtPoint, X: c.best().b, Value: c.best().tokPerS, Label: "best " + v.axisName(v.x) + " = " + c.best().name()})
 }
 
 // placesByTrust lists where figures are read off first: the simulator, which
@@ -139,8 +195,9 @@ func (v *view) bestPlace() string {
 type curve struct{ points []curvePoint }
 
 type curvePoint struct {
-	b, inForce  float64 // as asked for, and on average
-	tokPerS, ci float64
+	b, inForce float64 // as asked for, and on average
+	tokPerS    float64
+	half       float64 // see view.half
 }
 
 // name writes the point's B.
@@ -153,7 +210,7 @@ func (v *view) curve(group combo, system, on string) *curve {
 	for _, r := range v.pick(func(r *experiments.Row) bool { return r.System == system && r.On == on && group.fits(r) }) {
 		for _, set := range r.Point.Swept {
 			if b, ok := number(set); ok && set.Path == v.x && !math.IsNaN(r.Mean[y]) {
-				p := curvePoint{b, b, r.Mean[y], r.CI95[y]}
+				p := curvePoint{b, b, r.Mean[y], v.half(r, y)}
 				if force, isCut := v.inForce(r, set); isCut {
 					p.inForce = force
 				}
@@ -197,18 +254,3 @@ func (c *curve) at(b float64) (curvePoint, bool) {
 	}
 	return curvePoint{}, false
 }
-
-// mattersGain is the gain over B = 1 from which on B is said to matter: below
-// it the choice disappears in the noise of a real system.
-const mattersGain = 0.02
-
-// gain is what the best B brings over B = 1.
-func (c *curve) gain() float64 {
-	one, ok := c.at(1)
-	if !ok {
-		return math.NaN()
-	}
-	return c.best().tokPerS/one.tokPerS - 1
-}
-
-func (c *curve) matters() bool { return c.gain() > mattersGain }

@@ -116,14 +116,14 @@ func (v *view) draw() ([]drawn, error) {
 			list = append(list, named{plan.Name + "-gantt", "Who runs when under each system.", g})
 		}
 		list = append(list, named{plan.Name, "", v.bars()})
-	case (plan.Plot.Kind == "heat" || plan.Plot.Kind == "loss") && len(v.groups()) > 1 && v.xNames() == nil:
+	case v.isHeat():
 		for _, on := range plan.On {
-			list = append(list, named{plan.Name + "-" + on, "", v.heat(experiments.SystemTokenRouter, on)})
+			list = append(list, named{plan.Name + "-" + on, v.undrawnText(), v.heat(experiments.SystemTokenRouter, on)})
 		}
 	case v.x == bySystem:
 		list = append(list, named{plan.Name, "", v.bars()})
 	default:
-		list = append(list, named{plan.Name, "", v.lines()})
+		list = append(list, named{plan.Name, v.undrawnText(), v.lines()})
 		if v.x == "workload.concurrency" && v.results.Figures[v.y].Name == throughput {
 			user := *v
 			user.y = v.figure("per_user_tok_per_s")

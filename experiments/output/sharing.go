@@ -62,9 +62,9 @@ func (v *view) changedB() string {
 			b[i], gain[i] = append(b[i], c.best().b), append(gain[i], 100*c.gain())
 		}
 	}
-	text := fmt.Sprintf("best B would be %s instead of %s", several(b[1], "%.0f"), several(b[0], "%.0f"))
+	text := fmt.Sprintf("best %s would be %s instead of %s", v.axisName(v.x), several(b[1], "%.0f"), several(b[0], "%.0f"))
 	if !slices.ContainsFunc(gain[0], math.IsNaN) {
-		text += fmt.Sprintf(", and gain %s %% over B = 1 instead of %s", several(gain[1], "%.1f"), several(gain[0], "%.1f"))
+		text += fmt.Sprintf(", and gain %s %% over %s = 1 instead of %s", several(gain[1], "%.1f"), v.axisName(v.x), several(gain[0], "%.1f"))
 	}
 	return text
 }
