@@ -103,6 +103,8 @@ func TestAStartTellsWhyItWaits(t *testing.T) {
 		if err := tcp.Start(nil, nil); err == nil {
 			t.Error("it met nobody, and has started")
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if want := "the process of a at a:1 (no such host), the process of b at b:1 (no such host)"; len(said) != 1 || said[0] != want {
 			t.Errorf("said %q, want %q", said, want)
 		}
