@@ -51,7 +51,7 @@ type Prediction struct {
 // Predict solves the chain of cfg. Errors: NotApplicable, ErrTooLarge and
 // ErrSlowMixing (use errors.As and errors.Is), or a mistake in cfg.
 func Predict(cfg Config) (*Prediction, error) {
-	p, err := newPredictor(&cfg, predictBudget)
+	p, err := newPredictor(&cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ type predictor struct {
 	classFlow  flow // scratch for further closed classes
 }
 
-func newPredictor(cfg *Config, budget int) (*predictor, error) {
+func newPredictor(cfg *Config) (*predictor, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func newPredictor(cfg *Config, budget int) (*predictor, error) {
 	}
 	quantumNs := cfg.QuantumNs
 	if quantumNs == 0 {
-		if quantumNs, err = p.chooseQuantum(budget); err != nil {
+		if quantumNs, err = p.chooseQuantum(); err != nil {
 			return nil, err
 		}
 	} else if least := p.durations.shortest(); quantumNs > least {

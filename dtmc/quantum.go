@@ -8,8 +8,7 @@ import (
 // Budgets, in transitions: what the choice of a quantum aims at. About 6 million
 // transitions are explored and solved in a second.
 const (
-	predictBudget = 250_000
-	searchBudget  = 120_000
+	quantumBudget = 250_000
 	// coarseBudget is what a chain may take before its quantum becomes coarser
 	// than half the shortest step.
 	coarseBudget = 4_000_000
@@ -24,7 +23,7 @@ const refinements = 3
 // different thresholds share it. A unit that divides every step is best, for
 // nothing is rounded then. Otherwise the error falls in proportion to the
 // quantum, so the finest one that the budget allows is taken.
-func (p *predictor) chooseQuantum(budget int) (int64, error) {
+func (p *predictor) chooseQuantum() (int64, error) {
 	least, common := p.durations.shortest(), p.durations.divisor()
 	apace := alike(stretches(p.cfg.Interference))
 	common = greatest(common, p.cfg.HandoffNs)
@@ -52,13 +51,13 @@ func (p *predictor) chooseQuantum(budget int) (int64, error) {
 		power++ // and so do the lengths of a step, or the rest of the one that goes on
 	}
 	expected := float64(size) * math.Pow(float64(q)/float64(common), power)
-	if power > 1 || expected <= 8*float64(budget) { // whole quanta need fewer: no step has two lengths
-		if _, err := p.probe(common, budget); !errors.Is(err, ErrTooLarge) {
+	if power > 1 || expected <= 8*float64(quantumBudget) { // whole quanta need fewer: no step has two lengths
+		if _, err := p.probe(common, quantumBudget); !errors.Is(err, ErrTooLarge) {
 			return common, err
 		}
 	}
 	for range refinements {
-		finest := float64(q) * math.Pow(float64(size)/float64(budget), 1/power)
+		finest := float64(q) * math.Pow(float64(size)/float64(quantumBudget), 1/power)
 		if finest > 0.8*float64(q) {
 			break
 		}
@@ -66,7 +65,7 @@ func (p *predictor) chooseQuantum(budget int) (int64, error) {
 		if power == 1 {
 			return next, nil
 		}
-		size, err = p.probe(next, budget)
+		size, err = p.probe(next, quantumBudget)
 		if errors.Is(err, ErrTooLarge) {
 			break
 		}

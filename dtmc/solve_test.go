@@ -46,7 +46,7 @@ func distance(a, b []float64) float64 {
 // exploreOnly arranges the chain of cfg without solving it.
 func exploreOnly(t testing.TB, cfg Config) *predictor {
 	t.Helper()
-	p, err := newPredictor(&cfg, predictBudget)
+	p, err := newPredictor(&cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,11 +102,7 @@ func Tune(cfg Config, opt TuneOptions) (*Tuning, error) {
 	if err := opt.validate(&cfg); err != nil {
 		return nil, err
 	}
-	budget := predictBudget
-	if opt.Search == SearchAll || opt.Table || len(cfg.Models) > 2 {
-		budget = searchBudget
-	}
-	t, err := tuneUsers(cfg, &opt, budget)
+	t, err := tuneUsers(cfg, &opt)
 	if err != nil || !opt.Table {
 		return t, err
 	}
@@ -116,7 +112,7 @@ func Tune(cfg Config, opt TuneOptions) (*Tuning, error) {
 		if users < cfg.Users {
 			part := cfg
 			part.Users = users
-			one, err := tuneUsers(part, &opt, budget)
+			one, err := tuneUsers(part, &opt)
 			if err != nil {
 				return nil, fmt.Errorf("%d live requests: %w", users, err)
 			}
@@ -148,9 +144,10 @@ func (o *TuneOptions) validate(cfg *Config) error {
 	return nil
 }
 
-// tuneUsers searches for one number of users.
-func tuneUsers(cfg Config, opt *TuneOptions, budget int) (*Tuning, error) {
-	p, err := newPredictor(&cfg, budget)
+// tuneUsers searches for one number of users, in the unit of time in which Predict
+// works: what is found for some thresholds is what Predict says of them.
+func tuneUsers(cfg Config, opt *TuneOptions) (*Tuning, error) {
+	p, err := newPredictor(&cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func TestCoordinateSearchAgainstAll(t *testing.T) {
 	}
 	for _, cfg := range cells {
 		all := mustTune(t, cfg, TuneOptions{Search: SearchAll})
-		p, err := newPredictor(&cfg, searchBudget)
+		p, err := newPredictor(&cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,5 +135,37 @@ func TestTableOverLive(t *testing.T) {
 	}
 	if tuning.MostUsers != most || most == 0 || most == 7 {
 		t.Errorf("MostUsers is %d, the table says %d, and the limit should fall inside it", tuning.MostUsers, most)
+	}
+}
+
+// What is asked beside the best thresholds changes nothing of what is predicted
+// for some, and that is what Predict says of them.
+func TestTuneSaysWhatPredictSays(t *testing.T) {
+	cfg := Config{ // no whole quanta: the unit of time is a choice
+		Models:  []Model{{Time: linear{base: 4.0123, perRequest: .0507}}, {Time: linear{base: 31.987, perRequest: .1013}}},
+		Routing: [][]float64{{.8, .2}, {1, 0}},
+		Users:   8,
+		Rule:    scheduler.Delayed{},
+	}
+	for _, opt := range []TuneOptions{{}, {Table: true, MaxMeanTPOTMs: 100}, {Search: SearchAll}, {Search: SearchOne, Model: 1}} {
+		tuning := mustTune(t, cfg, opt)
+		for _, x := range []Point{tuning.Best, tuning.Base, tuning.Worst} {
+			told := cfg
+			told.Thresholds = scheduler.Thresholds{x.B}
+			p, err := Predict(told)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if x.ThroughputTokPerS != p.ThroughputTokPerS || x.MeanTPOTMs != p.MeanTPOTMs {
+				t.Errorf("%+v: B = %v: %g token/s by Tune, %g by Predict", opt, x.B, x.ThroughputTokPerS, p.ThroughputTokPerS)
+			}
+		}
+		for i, row := range tuning.Table {
+			part := cfg
+			part.Users, part.Thresholds = i+1, scheduler.Thresholds{row.B}
+			if p, err := Predict(part); err != nil || p.ThroughputTokPerS != row.ThroughputTokPerS {
+				t.Errorf("%d users: %v, %g token/s by Tune", i+1, err, row.ThroughputTokPerS)
+			}
+		}
 	}
 }

@@ -34,7 +34,8 @@ func newTune() *cobra.Command {
 		Long: `tune asks the Markov chain for the thresholds with the highest throughput, and
 prints what they give, the curve around them and whether B matters at all. The
 experiment's own B and a sweep of it are not read; any other sweep is tuned
-point by point.`,
+point by point. With a limit it says how many users keep it, and with which B;
+the exit code is 1 where not even one does.`,
 		Example: `  tokenrouter tune quickstart
   tokenrouter tune quickstart --set workload.concurrency=16 --search all
   tokenrouter tune quickstart --table
@@ -58,7 +59,7 @@ point by point.`,
 
 func (o *tuneOptions) run(cmd *cobra.Command, name string) error {
 	options := dtmc.TuneOptions{MinPerUserTokPerS: o.perUser, MaxMeanTPOTMs: o.tpotMs}
-	options.Table = o.table || o.perUser > 0 || o.tpotMs > 0
+	options.Table = o.table || o.isLimited()
 	switch o.search {
 	case "peers":
 		options.Search = dtmc.SearchPeers
@@ -83,7 +84,8 @@ func (o *tuneOptions) run(cmd *cobra.Command, name string) error {
 }
 
 func (o *tuneOptions) tune(cmd *cobra.Command, plan *experiments.Plan, options dtmc.TuneOptions) error {
-	for i, point := range experiments.WithoutB(plan) {
+	unkept, points := 0, experiments.WithoutB(plan)
+	for i, point := range points {
 		t, err := tunePoint(cmd.Context(), point, options)
 		var cannot dtmc.NotApplicable
 		if errors.As(err, &cannot) {
@@ -94,6 +96,9 @@ func (o *tuneOptions) tune(cmd *cobra.Command, plan *experiments.Plan, options d
 		}
 		if err != nil {
 			return fmt.Errorf("%stune: %w", pointTitle(point), err)
+		}
+		if o.isLimited() && t.MostUsers == 0 {
+			unkept++
 		}
 		if o.json {
 			err = printTuningJSON(cmd.OutOrStdout(), point, t)
@@ -110,7 +115,24 @@ func (o *tuneOptions) tune(cmd *cobra.Command, plan *experiments.Plan, options d
 	if !o.json {
 		printSharing(cmd.OutOrStdout(), plan)
 	}
+	if unkept > 0 {
+		return fmt.Errorf("no B keeps %s, at %d of %d points\n  fix: allow more, or take models with shorter steps", o.limit(), unkept, len(points))
+	}
 	return nil
+}
+
+func (o *tuneOptions) isLimited() bool { return o.perUser > 0 || o.tpotMs > 0 }
+
+// limit writes what a system must keep.
+func (o *tuneOptions) limit() string {
+	var parts []string
+	if o.tpotMs > 0 {
+		parts = append(parts, fmt.Sprintf("at most %g ms a token", o.tpotMs))
+	}
+	if o.perUser > 0 {
+		parts = append(parts, fmt.Sprintf("at least %g token/s a user", o.perUser))
+	}
+	return strings.Join(parts, " and ")
 }
 
 // printSharing says what the answers take models on one GPU to cost each other.
@@ -159,12 +181,21 @@ func pointTitle(p *experiments.Point) string {
 
 func (o *tuneOptions) print(out io.Writer, p *experiments.Point, t *dtmc.Tuning) error {
 	models := p.Spec.Models
-	fmt.Fprintf(out, "%sbest B: %s, %.1f token/s\n", pointTitle(p), vector(models, t.Best.B), t.Best.ThroughputTokPerS)
-	fmt.Fprintf(out, "%s\n", t.Verdict)
+	switch {
+	case !o.isLimited() || t.Best.KeepsLimits:
+		fmt.Fprintf(out, "%sbest B: %s, %.1f token/s\n%s\n", pointTitle(p), vector(models, t.Best.B), t.Best.ThroughputTokPerS, t.Verdict)
+	case t.MostUsers == 0:
+		first := t.Table[0]
+		fmt.Fprintf(out, "%sno B keeps %s: not even one user does, who gets %.2f ms a token, %.2f token/s\n",
+			pointTitle(p), o.limit(), first.MeanTPOTMs, first.PerUserTokPerS)
+		return nil
+	default:
+		fmt.Fprintf(out, "%sno B keeps %s for %s\nwithout the limit %s\n", pointTitle(p), o.limit(), users(t.Best.Users), t.Verdict)
+	}
 	if len(t.Prediction.Added) > 0 {
 		fmt.Fprintf(out, "taken into account: %s\n", strings.Join(t.Prediction.Added, "; "))
 	}
-	if o.perUser > 0 || o.tpotMs > 0 {
+	if o.isLimited() {
 		fmt.Fprintln(out, o.fitting(models, t))
 	}
 	if o.table {
@@ -175,23 +206,24 @@ func (o *tuneOptions) print(out io.Writer, p *experiments.Point, t *dtmc.Tuning)
 
 // fitting says how many users keep the limits, and with which thresholds.
 func (o *tuneOptions) fitting(models []experiments.Model, t *dtmc.Tuning) string {
-	limit := fmt.Sprintf("at most %g ms a token", o.tpotMs)
-	if o.tpotMs == 0 {
-		limit = fmt.Sprintf("at least %g token/s a user", o.perUser)
-	} else if o.perUser > 0 {
-		limit += fmt.Sprintf(" and at least %g token/s a user", o.perUser)
-	}
-	if t.MostUsers == 0 {
-		first := t.Table[0]
-		return fmt.Sprintf("%s: not even one user, who gets %.2f ms a token, %.2f token/s", limit, first.MeanTPOTMs, first.PerUserTokPerS)
-	}
 	x := t.Table[t.MostUsers-1]
-	text := fmt.Sprintf("%s: %d users fit, with B %s: %.2f ms a token, %.2f token/s a user, %.1f token/s in all",
-		limit, x.Users, vector(models, x.B), x.MeanTPOTMs, x.PerUserTokPerS, x.ThroughputTokPerS)
+	verb := "fit"
+	if x.Users == 1 {
+		verb = "fits"
+	}
+	text := fmt.Sprintf("%s: %s %s, with B %s: %.2f ms a token, %.2f token/s a user, %.1f token/s in all",
+		o.limit(), users(x.Users), verb, vector(models, x.B), x.MeanTPOTMs, x.PerUserTokPerS, x.ThroughputTokPerS)
 	if t.MostUsers == len(t.Table) {
 		text += "; more were not tried: raise workload.concurrency"
 	}
 	return text
+}
+
+func users(n int) string {
+	if n == 1 {
+		return "1 user"
+	}
+	return fmt.Sprintf("%d users", n)
 }
 
 // printOverLive shows the best thresholds by live requests, and as the lines
