@@ -35,11 +35,13 @@ func inBubble(t *testing.T, c Cell) (o Outcome) {
 // Where nothing but the steps takes time, the real runtime shows what the
 // simulator does: the same requests, hand-offs, batches and figures.
 func TestPacedIsWhatTheSimulatorPlays(t *testing.T) {
+	// Closed loads run longer: their 99th percentile hangs on a few gaps, which the
+	// order of one instant's events shifts.
 	const shared = "models.small.gpus=[0] models.large.gpus=[0] models.small.colocation_factor=1.6 models.large.colocation_factor=1.2"
 	for _, c := range []struct{ name, workload, systems, set string }{
 		{"steady", "concurrency = 8\nduration_s = 20\nwarmup_s = 2", "tokenrouter async alternate lockstep official single:small single:large", ""},
 		{"steady", "concurrency = 8\nduration_s = 20\nwarmup_s = 2", "tokenrouter lockstep", shared},
-		{"closed", "kind = \"closed\"\nconcurrency = 6\nprompt_tokens = { min = 20, max = 200 }\noutput_tokens = { min = 10, max = 60 }\nduration_s = 20\nwarmup_s = 2", "tokenrouter alternate query-level std-serving", ""},
+		{"closed", "kind = \"closed\"\nconcurrency = 6\nprompt_tokens = { min = 20, max = 200 }\noutput_tokens = { min = 10, max = 60 }\nduration_s = 60\nwarmup_s = 2", "tokenrouter alternate query-level std-serving", "measure.duration_s=60"},
 		{"poisson", "kind = \"poisson\"\nrate_per_s = 4.0\nprompt_tokens = 50\noutput_tokens = { min = 10, max = 60 }\nduration_s = 20\nwarmup_s = 2\nlimits = { ttft_ms = 300.0 }", "tokenrouter async", ""},
 	} {
 		for _, system := range strings.Fields(c.systems) {

@@ -90,7 +90,12 @@ func TestAStartTellsWhyItWaits(t *testing.T) {
 		o.Wait = 3 * time.Second
 		o.Dial = func(context.Context, string) (net.Conn, error) { return nil, errors.New("no such host") }
 		var said []string
-		o.Missing = func(who string) { said = append(said, who) }
+		var mu sync.Mutex
+		o.Missing = func(who string) {
+			mu.Lock()
+			defer mu.Unlock()
+			said = append(said, who)
+		}
 		tcp, err := NewTCP(o)
 		if err != nil {
 			t.Fatal(err)
@@ -98,6 +103,8 @@ func TestAStartTellsWhyItWaits(t *testing.T) {
 		if err := tcp.Start(nil, nil); err == nil {
 			t.Error("it met nobody, and has started")
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if want := "the process of a at a:1 (no such host), the process of b at b:1 (no such host)"; len(said) != 1 || said[0] != want {
 			t.Errorf("said %q, want %q", said, want)
 		}
